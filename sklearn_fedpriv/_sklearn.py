@@ -1,0 +1,28 @@
+"""The one door to scikit-learn's private names."""
+
+import sys
+from types import FrameType
+
+from sklearn.base import _fit_context as fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_y as check_y
+from sklearn.utils.validation import _get_feature_names as get_feature_names
+
+__all__ = [
+    "Interval",
+    "StrOptions",
+    "check_y",
+    "fit_context",
+    "get_feature_names",
+    "inside_search",
+]
+
+
+def inside_search() -> bool:
+    """Whether the caller runs inside scikit-learn's cross-validation or search."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "sklearn.model_selection._validation":
+            return True
+        frame = frame.f_back
+    return False

@@ -1,0 +1,84 @@
+"""Imports go down only, extras stay outside, private scikit-learn names stay behind their door."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sklearn_fedpriv
+
+ROOT = Path(sklearn_fedpriv.__file__).parent
+FLOORS = {
+    "exceptions": 0,
+    "_sklearn": 0,
+    "_wire": 0.5,
+    "privacy": 1,
+    "secure": 1,
+    "federation": 2,
+    "preprocessing": 3,
+    "tree": 3,
+    "datasets": 4,
+    "_demo": 5,
+    "__main__": 6,
+}
+
+
+def imports(path):
+    """(module, line) of every import in a file, those inside functions included."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: relative import"
+            yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
+
+
+def room(module):
+    return module.split(".")[1]
+
+
+def upward(path, module):
+    """Whether a file of ours at ``path`` may not import ``module`` of ours."""
+    here = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    there = room(module)
+    if here == there or there == "__version__":
+        return False
+    return FLOORS[there] >= FLOORS[here]
+
+
+MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_go_down(path):
+    for module, line in imports(path):
+        if module.startswith("sklearn_fedpriv."):
+            assert not upward(path, module), f"{path}:{line} imports {module}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_extras_and_private_names_stay_behind_their_doors(path):
+    doors = {"phe": "_phe.py", "torch": "_torch.py", "skorch": "_torch.py", "flwr": "flower"}
+    for module, line in imports(path):
+        top = module.split(".")[0]
+        assert top not in doors or doors[top] in path.parts, f"{path}:{line} imports {module}"
+        private = top == "sklearn" and any(part.startswith("_") for part in module.split(".")[1:])
+        assert not private or path.name == "_sklearn.py", f"{path}:{line} imports {module}"
+        assert top != "pickle", f"{path}:{line} imports pickle"
+
+
+def test_an_upward_import_is_seen():
+    assert upward(ROOT / "privacy" / "_clip.py", "sklearn_fedpriv.federation._query.Query")
+    assert upward(ROOT / "privacy" / "_clip.py", "sklearn_fedpriv.secure._plain.PlainSum")
+    assert not upward(ROOT / "tree" / "_coding.py", "sklearn_fedpriv.federation._query.Query")
+
+
+def test_importing_the_package_loads_no_extra():
+    heavy = "phe, torch, skorch, flwr, matplotlib, rich, dp_accounting".split(", ")
+    code = f"import sys, sklearn_fedpriv; print([m for m in {heavy!r} if m in sys.modules])"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "[]"

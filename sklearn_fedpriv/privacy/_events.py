@@ -1,0 +1,39 @@
+"""What a release did to privacy: frozen records, made by who adds the noise, read by the ledgers.
+
+An event documents the mechanism; it does not say what that costs in sum. A ledger that meets an
+event it was not made for refuses it: unknown is never free.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sklearn_fedpriv._wire import record
+
+
+@record
+@dataclass(frozen=True)
+class GaussianEvent:
+    """One release with Gaussian noise of known size, unsampled.
+
+    ``mu_squared`` = (sensitivity / standard deviation)^2, where the noise counted is that of the
+    shares nobody else knows (G9, G10).
+    """
+
+    mu_squared: Fraction
+
+
+@record
+@dataclass(frozen=True)
+class PureEvent:
+    """One release with discrete Laplace noise: pure ``epsilon``."""
+
+    epsilon: Fraction
+
+
+@record
+@dataclass(frozen=True)
+class UnprotectedEvent:
+    """One release without noise, or with noise that proves nothing."""
+
+
+Event = GaussianEvent | PureEvent | UnprotectedEvent

@@ -1,0 +1,243 @@
+"""Budgets that are checked before they are spent.
+
+``Budget`` is what one fit may cost, and its plan says on what. ``RunLedger`` holds the releases of
+one fit to both; every role keeps one and charges it before anything leaves (G6). ``Ledger`` is a
+party's memory over fits. All arithmetic is in fractions: ten times a tenth is one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf
+
+from sklearn_fedpriv._wire import record
+from sklearn_fedpriv.exceptions import BudgetExceeded
+from sklearn_fedpriv.privacy._calibration import Exact, exact, gaussian_budget
+from sklearn_fedpriv.privacy._events import Event, GaussianEvent, PureEvent, UnprotectedEvent
+
+MECHANISMS = ("gaussian", "laplace")
+
+
+@record
+@dataclass(frozen=True)
+class Budget:
+    """What one fit may cost, over all its releases.
+
+    Parameters
+    ----------
+    epsilon : Fraction or inf
+        Infinity buys releases without noise.
+    delta : Fraction
+        Zero for ``"laplace"``, which is pure.
+    mechanism : {"gaussian", "laplace"}
+    """
+
+    epsilon: Fraction | float
+    delta: Fraction
+    mechanism: str
+
+    def __post_init__(self) -> None:
+        if self.mechanism not in MECHANISMS:
+            raise ValueError(f"mechanism must be one of {MECHANISMS}; got {self.mechanism!r}.")
+        if not self.epsilon > 0 or (isinstance(self.epsilon, float) and self.epsilon != inf):
+            raise ValueError(f"epsilon must be a positive Fraction or inf; got {self.epsilon!r}.")
+        if not 0 <= self.delta < 1:
+            raise ValueError(f"delta must be in [0, 1); got {self.delta!r}.")
+
+    @property
+    def private(self) -> bool:
+        """Whether the budget is finite."""
+        return self.epsilon != inf
+
+    def total(self, n_coordinates: int) -> Exact:
+        """What the releases may add up to: ``mu^2`` for Gaussian noise, epsilon for Laplace."""
+        if self.mechanism == "laplace":
+            return self.epsilon
+        return gaussian_budget(self.epsilon, self.delta, n_coordinates)
+
+
+def budget(epsilon: float, delta: float, mechanism: str = "gaussian") -> Budget:
+    """The budget with exactly the decimal numbers that the user wrote."""
+    spent_delta = Fraction(0) if mechanism == "laplace" else exact(delta)
+    assert isinstance(spent_delta, Fraction)
+    return Budget(exact(epsilon), spent_delta, mechanism)
+
+
+@record
+@dataclass(frozen=True)
+class PlannedRelease:
+    """Releases of one kind of query, declared before the first of them.
+
+    Parameters
+    ----------
+    query : str
+        Name of the query's class; once in a plan.
+    count : int
+        At most so many releases.
+    share : Fraction
+        Of the budget, at most so much for all of them: of ``mu^2`` for Gaussian noise, of epsilon
+        for Laplace noise. How it is split among them may depend on what was released before.
+    length : int
+        At most so many released numbers in all of them.
+    """
+
+    query: str
+    count: int
+    share: Fraction
+    length: int
+
+
+class RunLedger:
+    """The releases of one fit against its plan: a filter that refuses before it spends (G13).
+
+    Parameters
+    ----------
+    budget : Budget
+    plan : sequence of PlannedRelease
+    owner : str
+        Whose ledger it is, for the error text.
+    """
+
+    def __init__(self, budget: Budget, plan: Sequence[PlannedRelease], owner: str) -> None:
+        self.total: Exact = budget.total(sum(planned.length for planned in plan))
+        self.spent: Exact = Fraction(0)
+        self.owner = owner
+        self._left = {
+            planned.query: (planned.count, planned.share * self.total, planned.length)
+            for planned in plan
+        }
+        self._kind = GaussianEvent if budget.mechanism == "gaussian" else PureEvent
+
+    @property
+    def part_spent(self) -> float:
+        """Spent part of a finite budget, in [0, 1]."""
+        return float(self.spent / self.total)
+
+    def _cost(self, event: Event) -> Exact:
+        if isinstance(event, UnprotectedEvent):
+            return inf
+        if not isinstance(event, self._kind):
+            raise BudgetExceeded(
+                f"The ledger of {self.owner} was opened for {self._kind.__name__}s and refuses a "
+                f"{type(event).__name__}."
+            )
+        return event.mu_squared if isinstance(event, GaussianEvent) else event.epsilon
+
+    def check(self, query: str, event: Event, length: int) -> None:
+        """Raise ``BudgetExceeded`` if the release is outside the plan; spend nothing."""
+        if query not in self._left:
+            raise BudgetExceeded(f"The plan that {self.owner} agreed to has no {query}.")
+        count, share, numbers = self._left[query]
+        cost = self._cost(event)
+        if count < 1:
+            raise BudgetExceeded(f"The plan lets {self.owner} release no further {query}.")
+        if cost > share:
+            raise BudgetExceeded(
+                f"The plan leaves {self.owner} {_share(share, self.total)} of the fit's budget for "
+                f"releases of {query}, and this one would take {_share(cost, self.total)}."
+            )
+        if length > numbers:
+            raise BudgetExceeded(
+                f"The plan lets {self.owner} release {numbers} more numbers of {query}; {length} "
+                "were asked for."
+            )
+
+    def commit(self, query: str, event: Event, length: int) -> None:
+        """Spend, after the same check."""
+        self.check(query, event, length)
+        count, share, numbers = self._left[query]
+        cost = self._cost(event)
+        self._left[query] = (count - 1, _minus(share, cost), numbers - length)
+        self.spent = self.spent + cost
+
+
+def _minus(whole: Exact, part: Exact) -> Exact:
+    return whole if whole == inf else whole - part
+
+
+def _share(part: Exact, whole: Exact) -> str:
+    if isinstance(part, float) or isinstance(whole, float):
+        return "an unbounded part"
+    return f"{float(part / whole):.6%}"
+
+
+@record
+@dataclass(frozen=True)
+class LedgerEntry:
+    """One whole fit, charged before its first release."""
+
+    fit: str
+    epsilon: Fraction | float
+    delta: Fraction
+
+
+class Ledger:
+    """A party's fits, and the most they may cost together (basic composition).
+
+    Parameters
+    ----------
+    max_epsilon, max_delta : float or None
+        Ceilings over all fits; None sets none.
+    owner : str
+    """
+
+    def __init__(
+        self, max_epsilon: float | None = None, max_delta: float | None = None, owner: str = ""
+    ) -> None:
+        self.max_epsilon = inf if max_epsilon is None else exact(max_epsilon)
+        self.max_delta = inf if max_delta is None else exact(max_delta)
+        self.owner = owner
+        self.entries: list[LedgerEntry] = []
+
+    @property
+    def epsilon(self) -> Exact:
+        """Sum over all fits."""
+        return sum((entry.epsilon for entry in self.entries), Fraction(0))
+
+    @property
+    def delta(self) -> Fraction:
+        """Sum over all fits."""
+        return sum((entry.delta for entry in self.entries), Fraction(0))
+
+    def check(self, entry: LedgerEntry) -> None:
+        """Raise ``BudgetExceeded`` if the fit does not fit; spend nothing."""
+        for name, cost, spent, ceiling in (
+            ("epsilon", entry.epsilon, self.epsilon, self.max_epsilon),
+            ("delta", entry.delta, self.delta, self.max_delta),
+        ):
+            if cost + spent > ceiling:
+                raise BudgetExceeded(
+                    f"Party {self.owner!r} allows {name}={float(ceiling):g} in all, has spent "
+                    f"{float(spent):g} and was asked for {float(cost):g} more. Nothing was "
+                    f"released. Ask for less, or let the party raise its max_{name}."
+                )
+
+    def commit(self, entry: LedgerEntry) -> None:
+        """Spend, after the same check."""
+        self.check(entry)
+        self.entries.append(entry)
+
+    def to_dict(self) -> dict[str, object]:
+        """Exact JSON form."""
+        return {
+            "max_epsilon": str(self.max_epsilon),
+            "max_delta": str(self.max_delta),
+            "owner": self.owner,
+            "entries": [[e.fit, str(e.epsilon), str(e.delta)] for e in self.entries],
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict) -> "Ledger":
+        """Inverse of ``to_dict``, exactly."""
+        ledger = cls(owner=data["owner"])
+        ledger.max_epsilon = _read(data["max_epsilon"])
+        ledger.max_delta = _read(data["max_delta"])
+        ledger.entries = [
+            LedgerEntry(fit, _read(epsilon), Fraction(delta))
+            for fit, epsilon, delta in data["entries"]
+        ]
+        return ledger
+
+
+def _read(text: str) -> Exact:
+    return inf if text == "inf" else Fraction(text)

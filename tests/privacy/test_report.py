@@ -1,0 +1,91 @@
+"""The report says what is promised, to whom, and what is not, in few lines and exact numbers."""
+
+import json
+from dataclasses import replace
+from math import inf
+
+import pytest
+
+from sklearn_fedpriv.privacy import PrivacyReport, compose
+
+REPORT = PrivacyReport(
+    epsilon=1.0,
+    delta=1e-5,
+    server_epsilon=1.0,
+    mechanism="discrete Gaussian noise in 5 shares, 4 of them enough",
+    secure_sum="Paillier sums",
+    trusted=("the dealer of the keys",),
+    releases=(("LevelHistogram", 4),),
+    n_parties=5,
+    min_honest=4,
+    max_dropouts=0,
+)
+
+
+def test_the_text_answers_the_readers_questions_in_twelve_lines():
+    text = str(replace(REPORT, facts_from_rows=("classes",), proved="conditional", seeded=True))
+    assert len(text.split("\n")) <= 12
+    for phrase in (
+        "epsilon 1, delta 1e-05 for one record added or removed",
+        "any 1 parties with the server",
+        "only between data sets that agree on: classes",
+        "trusted besides: the dealer of the keys",
+        "4 x LevelHistogram",
+        "a rehearsal",
+        "not covered: malicious parties, timing",
+        "private: no, facts were taken from the rows; random_state was set",
+    ):
+        assert phrase in text
+
+
+def test_private_only_when_proved_unseeded_and_finite():
+    assert REPORT.private and REPORT.reasons == ()
+    assert not replace(REPORT, seeded=True).private
+    assert not replace(REPORT, proved="conditional", facts_from_rows=("classes",)).private
+    assert "infinite" in replace(REPORT, epsilon=inf, proved="no").reasons[0]
+    published = replace(REPORT, epsilon=inf, proved="no", claimed_epsilon=0.5)
+    assert "its paper claims 0.5" in published.reasons[0]
+
+
+@pytest.mark.parametrize(
+    "report",
+    [REPORT, replace(REPORT, epsilon=inf, server_epsilon=inf, claimed_epsilon=0.1, proved="no")],
+)
+def test_json_is_exact(report):
+    text = json.dumps(report.to_dict(), allow_nan=False)
+    assert PrivacyReport.from_dict(json.loads(text)) == report
+
+
+def test_html_escapes_and_holds_every_line():
+    html = replace(REPORT, releases=(("<b>", 1),))._repr_html_()
+    assert "&lt;b&gt;" in html and "<b>" not in html
+    assert html.count("<tr ") == len(str(REPORT).split("\n")) - 1
+
+
+def test_compose_adds_and_keeps_the_weakest_proof():
+    total = compose(*[replace(REPORT, epsilon=0.1)] * 10)
+    assert total.epsilon == 1.0 and total.delta == 1e-4
+    assert total.releases == (("LevelHistogram", 40),)
+    mixed = compose(REPORT, replace(REPORT, proved="conditional", facts_from_rows=("bounds",)))
+    assert mixed.proved == "conditional" and mixed.facts_from_rows == ("bounds",)
+    assert not compose(REPORT, replace(REPORT, epsilon=inf, proved="no")).private
+    assert compose(REPORT, replace(REPORT, seeded=True)).seeded
+
+
+def test_compose_promises_no_more_colluders_than_each_fit_did():
+    total = compose(REPORT, replace(REPORT, n_parties=10, min_honest=10))
+    assert total.n_parties - total.min_honest == 0
+
+
+def test_compose_names_the_common_unit_first():
+    party = replace(REPORT, unit="party", adjacency="replace", epsilon=0.5, delta=1e-6)
+    total = compose(REPORT, party)
+    assert (total.unit, total.adjacency) == ("record", "replace")
+    assert total.epsilon == 2 * 1.0 + 0.5
+    assert total.delta == pytest.approx(1e-5 * (1 + 2.718281828) + 1e-6)
+    assert compose(party, party).unit == "party"
+
+
+def test_compose_of_nothing_is_an_error():
+    with pytest.raises(ValueError, match="at least one report"):
+        compose()

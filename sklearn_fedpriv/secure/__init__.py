@@ -1,0 +1,6 @@
+"""Ground floor: integers of many parties in, their sum out; never a float."""
+
+from sklearn_fedpriv.secure._paillier import PaillierSum
+from sklearn_fedpriv.secure._plain import PlainSum
+
+__all__ = ["PaillierSum", "PlainSum"]

@@ -1,0 +1,105 @@
+"""What all federated estimators have in common."""
+
+import warnings
+from collections.abc import Sequence
+from math import inf
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+from sklearn_fedpriv._sklearn import Interval, StrOptions
+from sklearn_fedpriv.exceptions import NotPrivateWarning, UnprovenPrivacyWarning
+from sklearn_fedpriv.federation._federation import SECURE_SUMS, Federation
+from sklearn_fedpriv.federation._inputs import looks_like_parties
+from sklearn_fedpriv.federation._run import Run
+from sklearn_fedpriv.privacy._ceiling import active_ceilings, enter_ceilings
+from sklearn_fedpriv.privacy._ledger import PlannedRelease, budget
+from sklearn_fedpriv.privacy._randomness import seed_key
+from sklearn_fedpriv.secure._protocol import SecureSum
+
+# Constraints of the arguments that every federated estimator has.
+FEDERATED_CONSTRAINTS: dict[str, list] = {
+    "epsilon": [Interval(Real, 0, None, closed="right")],
+    "delta": [Interval(Real, 0, 1, closed="neither")],
+    "min_honest": [Interval(Integral, 1, None, closed="left"), None],
+    "max_dropouts": [Interval(Integral, 0, None, closed="left")],
+    "secure_sum": [StrOptions(set(SECURE_SUMS)), SecureSum],
+    "calibration": [StrOptions({"proved", "published"})],
+    "n_jobs": [Integral, None],
+    "random_state": ["random_state"],
+    "verbose": ["verbose"],
+}
+
+
+class FederatedMixin:
+    """Left-most base of the federated estimators.
+
+    ``parties`` is requested from metadata routing by default, and a ceiling of ``privacy_budget``
+    that is in force travels with the pickled estimator to worker processes (G14).
+    """
+
+    epsilon: Any
+    delta: Any
+    calibration: Any
+    random_state: Any
+    verbose: Any
+
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"parties": True}
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
+        ceilings = active_ceilings()
+        return {**state, "_ceilings": ceilings} if ceilings else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        enter_ceilings(state.pop("_ceilings", ()))
+        super().__setstate__(state)  # type: ignore[misc]
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Score on one table that is in this process, as in scikit-learn.
+
+        Scores on parties' rows are releases: use ``metrics.federated_score``.
+        """
+        if isinstance(X, Federation) or looks_like_parties(X):
+            raise TypeError(
+                f"{type(self).__name__}.score takes one table of public rows. A score on the "
+                "parties' rows is a release: use sklearn_fedpriv.metrics.federated_score."
+            )
+        score: float = super().score(X, y, sample_weight)  # type: ignore[misc]
+        return score
+
+    def _start(
+        self,
+        federation: Federation,
+        plan: Sequence[PlannedRelease],
+        *,
+        mechanism: str = "gaussian",
+        unit: str = "record",
+        adjacency: str = "add_remove",
+    ) -> Run:
+        """Begin the fit's releases under this estimator's budget; warn where nothing is proved."""
+        name = type(self).__name__
+        if isinstance(self.epsilon, bool):
+            raise ValueError(f"epsilon of {name} must be a number above 0, or inf; got a bool.")
+        if self.epsilon == inf:
+            warnings.warn(
+                f"{name}(epsilon=inf) adds no noise: nothing is protected.",
+                NotPrivateWarning,
+                stacklevel=4,
+            )
+        elif self.calibration == "published":
+            warnings.warn(
+                f"{name}(calibration='published') runs a published method that has no proof; its "
+                "report says epsilon = inf. Use calibration='proved' for a guarantee.",
+                UnprovenPrivacyWarning,
+                stacklevel=4,
+            )
+        return federation.start(
+            budget(self.epsilon, self.delta, mechanism),
+            plan,
+            unit=unit,
+            adjacency=adjacency,
+            calibration=self.calibration,
+            seed=seed_key(self.random_state),
+            verbose=self.verbose,
+        )

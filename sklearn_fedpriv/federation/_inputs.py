@@ -1,0 +1,183 @@
+"""What ``fit`` accepts, and how it becomes a federation of validated parties.
+
+=============================================  ===================================================
+call                                           meaning
+=============================================  ===================================================
+``fit([(X_1, y_1), (X_2, y_2), ...])``         a list of parties: pairs, or ``Party`` objects
+``fit([X_1, X_2], [y_1, y_2])``                the same, two lists
+``fit(X, y, parties=labels)``                  one table, and a party's label a row
+``fit(X, y)``                                  one party
+``fit(federation)``                            parties kept over fits, or that live elsewhere
+=============================================  ===================================================
+
+A *table* is an array of two or more dimensions, a frame or a sparse matrix. Everything is checked
+here, with the party named, before anything is charged.
+"""
+
+import inspect
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import is_classifier
+from sklearn.utils import get_tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from sklearn_fedpriv._sklearn import inside_search
+from sklearn_fedpriv.federation._federation import Federation, as_secure_sum
+from sklearn_fedpriv.federation._party import Party
+from sklearn_fedpriv.federation._query import MAX_ROWS
+
+_FORMS = (
+    "Use fit([(X_1, y_1), (X_2, y_2), ...]) or fit([X_1, X_2], [y_1, y_2]) for parties, "
+    "fit(X, y, parties=labels) for one table with a party's label a row, fit(X, y) for one party."
+)
+
+
+def gather(
+    estimator: Any, X: Any, y: Any = None, parties: Any = None, **check_params: Any
+) -> Federation:
+    """The federation that a call of ``fit`` means, with validated rows.
+
+    Sets ``n_features_in_`` and ``feature_names_in_`` on the estimator.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Gives trust (``min_honest``, ``max_dropouts``, ``secure_sum``, ``n_jobs``) and tags.
+    X, y, parties
+        As given to ``fit``.
+    **check_params
+        For ``sklearn.utils.validation.validate_data``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        scikit-learn's own errors; with several parties they name the party.
+    """
+    if isinstance(X, Federation):
+        if y is not None or parties is not None:
+            raise ValueError(
+                "fit(federation) takes neither y nor parties; the federation has them."
+            )
+        _check_same_trust(estimator, X)
+        federation = X
+    elif parties is not None:
+        return _from_labels(estimator, X, y, parties, check_params)
+    else:
+        members = _members(X, y)
+        if len(members) > 1 and inside_search():
+            raise ValueError(
+                "A list of parties cannot be split by scikit-learn's searches: pass one table with "
+                "parties=labels, or use DPHypeSearchCV."
+            )
+        federation = Federation(members, **trust_of(estimator))
+    rows = [
+        _validated(estimator, party.X, party.y, name, i, len(federation.parties), check_params)
+        for i, (name, party) in enumerate(zip(federation.names, federation.parties, strict=True))
+    ]
+    return federation.with_rows(rows)
+
+
+def trust_of(estimator: Any) -> dict[str, Any]:
+    """The estimator's arguments that a federation is made of."""
+    names = ("min_honest", "max_dropouts", "secure_sum", "n_jobs")
+    return {name: getattr(estimator, name) for name in names}
+
+
+def is_table(value: Any) -> bool:
+    """Whether ``value`` is an array of two or more dimensions, a frame or a sparse matrix."""
+    return issparse(value) or (hasattr(value, "shape") and len(value.shape) >= 2)
+
+
+def looks_like_parties(value: Any) -> bool:
+    """Whether ``value`` is a list that holds parties or tables."""
+    return isinstance(value, list) and any(_is_member(item) or is_table(item) for item in value)
+
+
+def _is_member(value: Any) -> bool:
+    if isinstance(value, Party):
+        return True
+    return isinstance(value, tuple) and len(value) == 2 and is_table(value[0])
+
+
+def _members(X: Any, y: Any) -> list[Party]:
+    """The parties that ``fit(X, y)`` means, by the rule in the heading of this file."""
+    if isinstance(X, tuple) and X and all(map(_is_member, X)):
+        raise TypeError(f"A tuple of parties came; pass a list. {_FORMS}")
+    if isinstance(X, Party) or (isinstance(X, tuple) and _is_member(X)):
+        raise TypeError(f"A single party came; put it in a list. {_FORMS}")
+    if not looks_like_parties(X):
+        return [Party(X, y)]
+    if y is None and all(map(_is_member, X)):
+        return [item if isinstance(item, Party) else Party(*item) for item in X]
+    if all(map(is_table, X)):
+        if y is None:
+            return [Party(item) for item in X]
+        if isinstance(y, list) and len(y) == len(X):
+            if all(np.ndim(labels) >= 1 for labels in y):
+                return [Party(*item) for item in zip(X, y, strict=True)]
+        raise ValueError(
+            f"{len(X)} tables came for X, so y must be a list of {len(X)} sequences of labels, one "
+            f"for each. {_FORMS}"
+        )
+    raise TypeError(f"The list mixes parties with something else, or comes with a y. {_FORMS}")
+
+
+def _from_labels(
+    estimator: Any, X: Any, y: Any, labels: Any, check_params: dict[str, Any]
+) -> Federation:
+    """One validated table, split by the label of each row."""
+    if looks_like_parties(X):
+        raise TypeError(f"parties=labels goes with one table, not with a list of parties. {_FORMS}")
+    X, y = _validated(estimator, X, y, "", 0, 1, check_params)
+    labels = column_or_1d(labels)
+    if len(labels) != X.shape[0]:
+        raise ValueError(
+            f"parties must hold one label a row: got {len(labels)} labels for {X.shape[0]} rows."
+        )
+    names, member = np.unique(labels.astype(str), return_inverse=True)
+    order = np.argsort(member, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(member[order])) + 1)
+    split = [(X[rows], None if y is None else y[rows]) for rows in groups]
+    parties = [Party(*rows, name=str(name)) for name, rows in zip(names, split, strict=True)]
+    return Federation(parties, **trust_of(estimator))
+
+
+def _validated(
+    estimator: Any, X: Any, y: Any, name: str, i: int, n_parties: int, check_params: dict[str, Any]
+) -> tuple[Any, Any]:
+    """One party's rows as arrays; the first party sets the estimator's columns."""
+    required = get_tags(estimator).target_tags.required
+    try:
+        if required:
+            X, y = validate_data(estimator, X, y, reset=i == 0, **check_params)
+        else:
+            X, y = validate_data(estimator, X, reset=i == 0, **check_params), None
+        if required and is_classifier(estimator):
+            check_classification_targets(y)
+        if X.shape[0] > MAX_ROWS:
+            raise ValueError(f"One party may hold at most {MAX_ROWS} rows; split it in several.")
+    except (ValueError, TypeError) as error:
+        if n_parties == 1:
+            raise
+        raise type(error)(f"Party {name!r}: {error}") from error
+    return X, y
+
+
+def _check_same_trust(estimator: Any, federation: Federation) -> None:
+    """Refuse an estimator that sets another trust than the federation's."""
+    defaults = inspect.signature(type(estimator)).parameters
+    for name in ("min_honest", "max_dropouts", "secure_sum"):
+        value, theirs = getattr(estimator, name), getattr(federation, name)
+        if name == "secure_sum":
+            same = as_secure_sum(value) == theirs
+        else:
+            same = value == theirs
+        if value != defaults[name].default and not same:
+            raise ValueError(
+                f"{type(estimator).__name__}({name}={value!r}) contradicts the federation, "
+                f"which was made with {name}={theirs!r}. Leave {name} out of the estimator, or "
+                "make another federation."
+            )

@@ -1,0 +1,63 @@
+"""Messages between server and parties, beside those of the secure sum.
+
+One release, in order: the server sends ``Ask``; each party charges its ledgers and answers with
+``Protected``; where the secure sum needs help to open, the server sends ``OpenRequest`` and parties
+answer with ``Opening``. Every message names the federation, the terms and the release (G19).
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sklearn_fedpriv._wire import digest, record
+from sklearn_fedpriv.exceptions import BudgetExceeded
+from sklearn_fedpriv.federation._query import Query
+from sklearn_fedpriv.federation._terms import LOG2_FAILURE, Noise, Terms, noise_for
+from sklearn_fedpriv.secure._protocol import Binding, SumTask
+
+
+@record
+@dataclass(frozen=True)
+class Ask:
+    """The request of one release: a query, and how much of the agreed budget it takes.
+
+    The share is no noise scale: each party derives its noise from it, the terms and the query, and
+    charges its own ledger, so too little noise is simply too dear (G6).
+    """
+
+    binding: Binding
+    query: Query
+    share: Fraction
+
+
+def sum_task(terms: Terms, ask: Ask) -> tuple[SumTask, Noise]:
+    """The secure sum of one release and each party's noise, as every role derives them."""
+    query = ask.query
+    if query.unit != terms.unit:
+        raise BudgetExceeded(
+            f"The terms protect a {terms.unit}; a {type(query).__name__} bounds what a "
+            f"{query.unit} adds, and is refused."
+        )
+    noise = noise_of(terms, query, ask.share)
+    bits = LOG2_FAILURE + terms.n_coordinates.bit_length()
+    n = len(terms.parties)
+    task = SumTask(
+        binding=ask.binding,
+        request=digest(ask),
+        parties=terms.parties,
+        max_dropouts=terms.max_dropouts,
+        length=query.length,
+        party_limit=noise.scale * query.party_limit + noise.tail(1, bits),
+        limit=n * noise.scale * query.party_limit + noise.tail(n, bits),
+    )
+    return task, noise
+
+
+def noise_of(terms: Terms, query: Query, share: Fraction) -> Noise:
+    """Each party's noise for ``query``, of ``share`` of the budget."""
+    laplace = terms.budget.mechanism == "laplace"
+    return noise_for(
+        terms,
+        share,
+        query.squared_sensitivity(terms.adjacency),
+        query.sensitivity(terms.adjacency) if laplace else 0,
+    )

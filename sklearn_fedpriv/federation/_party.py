@@ -1,0 +1,213 @@
+"""A party: its rows, its ledger over fits, and its part in one fit.
+
+``Party`` is what the user makes. ``PartyRun`` is that party under the terms of one fit: it charges
+before anything is computed, answers each request once, and checks what it helps to open. The
+answer itself is ``answer``, a pure function of a job, which any joblib backend can run.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from sklearn_fedpriv._wire import digest, from_bytes, to_bytes
+from sklearn_fedpriv.exceptions import FedPrivError, ProtocolError
+from sklearn_fedpriv.federation._messages import Ask, sum_task
+from sklearn_fedpriv.federation._query import Query
+from sklearn_fedpriv.federation._terms import Noise, Terms
+from sklearn_fedpriv.privacy._ledger import Ledger, LedgerEntry, RunLedger
+from sklearn_fedpriv.privacy._randomness import Stream, derive_key, fresh_key
+from sklearn_fedpriv.secure._protocol import (
+    Binding,
+    Opening,
+    OpenRequest,
+    PartySide,
+    Protected,
+    ReleaseLog,
+    SumTask,
+)
+
+
+class Party:
+    """One organisation's rows and its ledger, which outlives fits.
+
+    Parameters
+    ----------
+    X : array, frame or sparse matrix of shape (n_rows, n_features)
+    y : array-like of shape (n_rows,), default=None
+    name : str, default=None
+        Identity of the party. Parties with different names are taken to hold different records when
+        budgets are added up; leave it out when in doubt.
+    max_epsilon, max_delta : float, default=None
+        The party refuses a fit that would bring the sum over its fits above them.
+
+    Attributes
+    ----------
+    ledger : Ledger
+        The fits charged so far.
+
+    Examples
+    --------
+    >>> from sklearn_fedpriv import Party
+    >>> clinic = Party([[0.1], [0.7]], [0, 1], name="clinic", max_epsilon=2.0)
+    >>> float(clinic.ledger.epsilon)
+    0.0
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        name: str | None = None,
+        max_epsilon: float | None = None,
+        max_delta: float | None = None,
+    ) -> None:
+        if name is not None and (not isinstance(name, str) or not name):
+            raise ValueError(f"name of a Party must be a text or None; got {name!r}.")
+        for what, value in (("max_epsilon", max_epsilon), ("max_delta", max_delta)):
+            if value is not None and not value > 0:
+                raise ValueError(f"{what} of a Party must be above 0 or None; got {value!r}.")
+        self.X = X
+        self.y = y
+        self.name = name
+        self.ledger = Ledger(max_epsilon, max_delta, owner=name or "unnamed")
+
+    def __repr__(self) -> str:
+        return f"Party(name={self.name!r})"
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that one answer needs; may be sent to a worker process of the same party."""
+
+    side: PartySide
+    task: SumTask
+    query: Query
+    noise: Noise
+    X: np.ndarray
+    y: np.ndarray | None
+    seed: bytes | None
+
+
+class PartyRun:
+    """One party's part in one fit.
+
+    Parameters
+    ----------
+    party : Party
+    X, y : ndarray
+        The rows after the transforms of the terms.
+    terms : Terms
+    side : PartySide
+        The party's part of the secure sum, with its secrets.
+    seed : bytes or None
+        Key of this party's randomness in a seeded fit.
+    """
+
+    def __init__(
+        self,
+        party: Party,
+        X: np.ndarray,
+        y: np.ndarray | None,
+        terms: Terms,
+        side: PartySide,
+        seed: bytes | None,
+    ) -> None:
+        self.name = side.name
+        self._party, self._X, self._y = party, X, y
+        self._terms, self._side, self._seed = terms, side, seed
+        self._ledger = RunLedger(terms.charged, terms.plan, f"party {side.name!r}")
+        self._log = ReleaseLog()
+        self._next = 0
+
+    @property
+    def entry(self) -> LedgerEntry:
+        """The whole fit as one line of the party's ledger; no proof means no finite epsilon."""
+        charged = self._terms.charged
+        return LedgerEntry(self._terms.digest.hex(), charged.epsilon, charged.delta)
+
+    def check(self) -> None:
+        """The party's veto on the whole fit; charges nothing."""
+        self._party.ledger.check(self.entry)
+
+    def join(self) -> None:
+        """Charge the whole fit, before its first release."""
+        self._party.ledger.commit(self.entry)
+
+    def charge(self, ask: Ask) -> Job:
+        """Check one request against the terms, charge it, and hand out the work (G6)."""
+        bound = Binding(self._terms.federation, self._terms.digest, self._next)
+        if ask.binding != bound:
+            raise ProtocolError(
+                f"Party {self.name!r} expects release {self._next} of its own terms and refuses "
+                f"a request for release {ask.binding.release} that is repeated, out of order or "
+                "bound to other terms."
+            )
+        task, noise = sum_task(self._terms, ask)
+        self._side.check(task)
+        self._ledger.commit(type(ask.query).__name__, noise.event, ask.query.length)
+        self._next += 1
+        return Job(self._side, task, ask.query, noise, self._X, self._y, self._seed)
+
+    def sent(self, task: SumTask, protected: Protected) -> Protected:
+        """Remember the answer before it leaves (G16)."""
+        self._log.store("protect", task.binding, task.request, to_bytes(protected))
+        return protected
+
+    def repeat(self, ask: Ask) -> Protected | None:
+        """The very message that was sent for this request, or None if it is new."""
+        stored = self._log.replay("protect", ask.binding, digest(ask))
+        return None if stored is None else from_bytes(stored, Protected)
+
+    def open(self, task: SumTask, request: OpenRequest) -> Opening:
+        """Help to open, once a release, after checking what is opened (G16)."""
+        asked = digest(request)
+        stored = self._log.replay("open", task.binding, asked)
+        if stored is not None:
+            return from_bytes(stored, Opening)
+        own = self._log.replay("protect", task.binding, task.request)
+        if own is None:
+            raise ProtocolError(
+                f"Release {task.binding.release}: party {self.name!r} has sent nothing and opens "
+                "nothing."
+            )
+        opening = self._side.open(task, from_bytes(own, Protected), request)
+        self._log.store("open", task.binding, asked, to_bytes(opening))
+        return opening
+
+
+def answer(job: Job) -> Protected:
+    """Clip, encode, noise, protect: all that happens inside a party, in this order (G5).
+
+    A pure function of the job in a seeded fit. Otherwise 256 fresh bits are drawn here, in the
+    party's own process, after charging (G20). Keys and masks always come from the operating system.
+    """
+    release = job.task.binding.release
+    key = fresh_key() if job.seed is None else derive_key(job.seed, release)
+    try:
+        with one_thread():
+            ticks = job.query.ticks(job.X, job.y, Stream(derive_key(key, "local")))
+    except Exception as error:
+        # The text of a foreign error may quote rows, so only its type is passed on (G24).
+        raise FedPrivError(
+            f"Party {job.side.name!r} failed in release {release} ({type(job.query).__name__}) "
+            f"with a {type(error).__name__}."
+        ) from None
+    noisy = ticks * job.noise.scale + job.noise.draw(
+        job.query.length, Stream(derive_key(key, "noise"))
+    )
+    return job.side.protect(job.task, noisy, os.urandom)
+
+
+_controller: ThreadpoolController | None = None
+
+
+def one_thread() -> Any:
+    """Numerical libraries on one thread, so that floats add up in one order (G21)."""
+    global _controller
+    if _controller is None:
+        _controller = ThreadpoolController()
+    return _controller.limit(limits=1)

@@ -1,0 +1,267 @@
+"""Public facts: classes, categories and bounds, declared by the user or taken from the rows.
+
+Declared facts cost nothing and condition nothing. A fact that is left out is taken from the rows
+where they are in this process; ``RowFacts`` keeps the list, warns once a fit with the constructor
+line to paste, and makes the report conditional (G3). A federation of other machines refuses.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from sklearn_fedpriv._wire import record
+from sklearn_fedpriv.exceptions import PublicFactWarning
+
+Rows = Sequence[tuple[np.ndarray, np.ndarray | None]]
+
+
+@record
+@dataclass(frozen=True)
+class Column:
+    """What is publicly known of one column: categories, or else bounds.
+
+    Parameters
+    ----------
+    name : str
+        Feature name, or ``x`` and the index.
+    categories : tuple of str, or of numbers
+        Empty for a numeric column.
+    low, high : float
+        Bounds of a numeric column; values outside count as the nearest bound.
+    """
+
+    name: str
+    categories: tuple
+    low: float = 0.0
+    high: float = 1.0
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the column is held to bounds rather than categories."""
+        return not self.categories
+
+    def codes(self, values: np.ndarray) -> np.ndarray:
+        """Index of each value among ``categories``; an unknown one gets ``len(categories)``."""
+        text = isinstance(self.categories[0], str)
+        present = values.astype(str) if text else as_numbers(values)
+        if present is None:
+            raise ValueError(f"Column {self.name!r} has numbers as categories but holds texts.")
+        known = np.asarray(self.categories)
+        order = np.argsort(known)
+        place = np.minimum(np.searchsorted(known[order], present), len(known) - 1)
+        code = order[place]
+        return np.where(known[code] == present, code, len(known))
+
+
+class RowFacts:
+    """The facts of one fit that nobody declared.
+
+    Parameters
+    ----------
+    owner : str
+        Name of the estimator's class, for the line to paste.
+    local : bool
+        Whether the rows are in this process, so that facts may be taken from them at all.
+    """
+
+    def __init__(self, owner: str, *, local: bool) -> None:
+        self.owner, self.local = owner, local
+        self.names: list[str] = []
+        self._arguments: dict[str, Any] = {}
+
+    def take(self, name: str, argument: str, value: Any) -> None:
+        """Note that ``argument=value`` was read off the rows."""
+        if not self.local:
+            raise ValueError(
+                f"{self.owner}: {name} must be declared ({argument}=...), since the rows are on "
+                "other machines and no party sends such facts."
+            )
+        self.names.append(name)
+        self._arguments[argument] = value
+
+    def warn(self) -> None:
+        """One warning for the whole fit, if any fact was taken."""
+        if self.names:
+            line = ", ".join(f"{name}={value!r}" for name, value in self._arguments.items())
+            warnings.warn(
+                f"{', '.join(self.names)} were taken from the rows: epsilon holds only between "
+                "data sets that agree on them. Declare what is publicly known instead, for "
+                f"example {self.owner}({line}).",
+                PublicFactWarning,
+                stacklevel=4,
+            )
+
+
+def resolve_classes(
+    classes: Sequence | None, rows: Rows, parties: Sequence[str], facts: RowFacts
+) -> np.ndarray:
+    """Sorted class labels, declared or found; refuses labels outside the declared ones.
+
+    Parameters
+    ----------
+    classes : sequence or None
+    rows : sequence of (X, y)
+    parties : sequence of str
+        Their names.
+    facts : RowFacts
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,), sorted
+    """
+    labels = [np.unique(y) for _, y in rows if y is not None]
+    if classes is None:
+        found = np.unique(np.concatenate(labels))
+        if len(found) < 2:
+            raise ValueError(
+                f"{facts.owner} needs at least two classes and the rows hold 1 class. Declare the "
+                "others: classes=[...]."
+            )
+        facts.take("classes", "classes", found.tolist())
+        return found
+    declared = np.unique(np.asarray(classes))
+    if len(declared) < 2 or len(declared) != len(classes):
+        raise ValueError(
+            f"classes of {facts.owner} must be at least two distinct labels; got {classes!r}."
+        )
+    for name, present in zip(parties, labels, strict=True):
+        if not np.isin(present, declared).all():
+            raise ValueError(
+                f"Party {name!r} holds labels outside classes={declared.tolist()} of "
+                f"{facts.owner}. Declare every class, or correct the labels."
+            )
+    return declared
+
+
+def resolve_columns(
+    categories: Any,
+    bounds: Any,
+    rows: Rows,
+    parties: Sequence[str],
+    feature_names: Sequence[str],
+    facts: RowFacts,
+) -> tuple[Column, ...]:
+    """What is publicly known of each column, declared or taken from the rows.
+
+    Parameters
+    ----------
+    categories : dict, list or None
+        Column name or index -> list of values; or a list with an entry, perhaps None, a column.
+    bounds : pair, dict, list or None
+        One ``(low, high)`` for all numeric columns; or as ``categories``, with pairs.
+    rows : sequence of (X, y)
+    parties : sequence of str
+        Their names.
+    feature_names : sequence of str
+    facts : RowFacts
+    """
+    declared_values = _by_column("categories", categories, feature_names)
+    if _is_pair(bounds):
+        bounds = [bounds] * len(feature_names)
+    declared_bounds = _by_column("bounds", bounds, feature_names)
+    columns, found_values, found_bounds = [], {}, {}
+    for j, name in enumerate(feature_names):
+        if declared_values[j] is not None:
+            columns.append(Column(name, _checked_categories(name, declared_values[j])))
+            if not isinstance(columns[-1].categories[0], str):
+                _check_numeric(name, j, rows, parties, "numbers as categories")
+            continue
+        if declared_bounds[j] is not None:
+            columns.append(Column(name, (), *_checked_bounds(name, declared_bounds[j])))
+            _check_numeric(name, j, rows, parties, "bounds")
+            continue
+        parts = [part for X, _ in rows if (part := as_numbers(X[:, j])) is not None]
+        if len(parts) < len(rows):
+            values = np.unique(np.concatenate([X[:, j].astype(str) for X, _ in rows])).tolist()
+            found_values[name] = values
+            columns.append(Column(name, tuple(values)))
+        else:
+            low = float(min(part.min() for part in parts))
+            high = float(max(part.max() for part in parts))
+            if low == high:  # a constant column still needs a range
+                low, high = low - 0.5, high + 0.5
+            found_bounds[name] = (low, high)
+            columns.append(Column(name, (), low, high))
+    for argument, found in (("categories", found_values), ("bounds", found_bounds)):
+        if found:
+            facts.take(f"{argument} of {len(found)} columns", argument, found)
+    return tuple(columns)
+
+
+def as_numbers(values: np.ndarray) -> np.ndarray | None:
+    """The column as float64, or None if it holds texts that are no numbers."""
+    try:
+        return values.astype(np.float64)
+    except ValueError:
+        return None
+
+
+def _check_numeric(name: str, j: int, rows: Rows, parties: Sequence[str], what: str) -> None:
+    """Refuse texts where numbers were declared, naming party and column."""
+    for party, (X, _) in zip(parties, rows, strict=True):
+        if as_numbers(X[:, j]) is None:
+            raise ValueError(
+                f"Party {party!r}: column {name!r} has {what} but holds texts. Declare its "
+                "categories as texts instead."
+            )
+
+
+def _is_pair(value: Any) -> bool:
+    return (
+        isinstance(value, Sequence | np.ndarray)
+        and len(value) == 2
+        and all(isinstance(end, Real) for end in value)
+    )
+
+
+def _by_column(what: str, declared: Any, feature_names: Sequence[str]) -> list:
+    """One entry, perhaps None, a column."""
+    n = len(feature_names)
+    if declared is None:
+        return [None] * n
+    if isinstance(declared, Mapping):
+        entries: list = [None] * n
+        for key, value in declared.items():
+            index = int(key) if isinstance(key, Integral) else _index(what, key, feature_names)
+            if not 0 <= index < n:
+                raise ValueError(f"{what}: there is no column {key!r}; there are {n}.")
+            entries[index] = value
+        return entries
+    if isinstance(declared, str) or not isinstance(declared, Sequence | np.ndarray):
+        raise ValueError(f"{what} must be a dict, a list or None; got {declared!r}.")
+    if len(declared) != n:
+        raise ValueError(f"{what} must have an entry for each of {n} columns; got {len(declared)}.")
+    return list(declared)
+
+
+def _index(what: str, key: Any, feature_names: Sequence[str]) -> int:
+    if key in feature_names:
+        return list(feature_names).index(key)
+    raise ValueError(f"{what}: there is no column {key!r}; the columns are {list(feature_names)}.")
+
+
+def _checked_categories(name: str, values: Any) -> tuple:
+    values = tuple(value.item() if isinstance(value, np.generic) else value for value in values)
+    texts = {isinstance(value, str) for value in values}
+    if len(texts) != 1 or len(set(values)) != len(values):
+        raise ValueError(
+            f"categories of column {name!r} must be distinct, and all texts or all numbers; got "
+            f"{list(values)!r}."
+        )
+    return values
+
+
+def _checked_bounds(name: str, pair: Any) -> tuple[float, float]:
+    if not _is_pair(pair):
+        raise ValueError(f"bounds of column {name!r} must be a pair (low, high); got {pair!r}.")
+    low, high = map(float, pair)
+    if not (isfinite(low) and isfinite(high) and low < high):
+        raise ValueError(
+            f"bounds of column {name!r} must be finite with low < high; got ({low}, {high})."
+        )
+    return low, high

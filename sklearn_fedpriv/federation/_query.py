@@ -1,0 +1,135 @@
+"""Queries: what is asked of every party, as data.
+
+A query is a frozen dataclass of public facts, registered with ``@record`` so that it travels by
+name and fields. It *enforces* the bound of what one unit of privacy may contribute: a wrong formula
+in ``contributions`` costs accuracy, never privacy (G7).
+
+* ``RowQuery``: a bounded contribution a row, summed. Unit: one record.
+* ``PartyQuery``: one bounded vector a party, the result of a local computation. Unit: one party.
+
+Whole numbers (``integral = True``: counts, votes, histograms) are summed as they are. Real numbers
+are rounded to ticks, each contribution by itself, and the ticks are summed (G8).
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sklearn_fedpriv.privacy._clip import clip_integer_rows, clip_rows
+from sklearn_fedpriv.privacy._fixed_point import Lattice, lattice_for, squared_ticks
+from sklearn_fedpriv.privacy._randomness import Stream
+
+# A public limit on the rows of one party; it sizes the words of a sum (G12).
+MAX_ROWS = 2**24
+_BLOCK = 2048  # rows whose contributions are held at one time
+
+
+class Query(ABC):
+    """A bounded vector, to be summed over all parties.
+
+    Subclasses are frozen dataclasses under ``@record`` and define ``length`` and ``bound``:
+
+    * ``length``: how many numbers are released;
+    * ``bound``: for ``integral`` queries the *squared* L2 norm of one contribution (an int); else
+      its L2 norm (a float).
+
+    An integral query may define ``absolute_bound`` too, its L1 norm; by default that is ``bound``,
+    as ``|x| <= x**2`` for whole numbers.
+    """
+
+    unit: ClassVar[str]
+    adjacency: ClassVar[str]
+    integral: ClassVar[bool] = False
+    length: int
+    bound: Any
+
+    @property
+    def absolute_bound(self) -> int:
+        """L1 norm of one contribution, for whole numbers."""
+        return int(self.bound)
+
+    @property
+    def lattice(self) -> Lattice:
+        """The ticks of the answer; whole numbers are their own ticks."""
+        return Lattice(0) if self.integral else lattice_for(self.bound, self.length)
+
+    @property
+    def squared_norm(self) -> int:
+        """Bound on the squared L2 norm of one contribution, in ticks."""
+        if self.integral:
+            return int(self.bound)
+        return squared_ticks(self.bound, self.length, self.lattice)
+
+    def squared_sensitivity(self, adjacency: str) -> int:
+        """Largest squared L2 distance, in ticks, of the sums over neighbouring data sets."""
+        return self.squared_norm * (4 if adjacency == "replace" else 1)
+
+    def sensitivity(self, adjacency: str) -> int:
+        """Largest L1 distance, for whole numbers only."""
+        if not self.integral:
+            raise ValueError(f"{type(self).__name__} has no L1 sensitivity; use Gaussian noise.")
+        return self.absolute_bound * (2 if adjacency == "replace" else 1)
+
+    @property
+    @abstractmethod
+    def party_limit(self) -> int:
+        """Largest size of one number, in ticks, of one party's answer."""
+
+    @abstractmethod
+    def ticks(self, X: np.ndarray, y: np.ndarray | None, stream: Stream | None) -> np.ndarray:
+        """One party's answer, bounded and in ticks, int64 of shape (length,).
+
+        ``stream`` is that party's secret randomness for local choices (samples, ties).
+        """
+
+    def _bounded_ticks(self, rows: np.ndarray) -> np.ndarray:
+        if self.integral:
+            return clip_integer_rows(rows, self.bound, self.absolute_bound)
+        return self.lattice.encode(clip_rows(rows, self.bound))
+
+
+class RowQuery(Query):
+    """A sum over rows; a subclass defines ``contributions``."""
+
+    unit = "record"
+    adjacency = "add_remove"
+
+    @abstractmethod
+    def contributions(self, X: np.ndarray, y: np.ndarray | None) -> np.ndarray:
+        """What each row adds, shape (n_rows, length)."""
+
+    @property
+    def party_limit(self) -> int:
+        return MAX_ROWS * (int(self.squared_norm**0.5) + 1)
+
+    def ticks(self, X: np.ndarray, y: np.ndarray | None, stream: Stream | None) -> np.ndarray:
+        """The definition: contributions held to the bound row by row, rounded, then summed.
+
+        A subclass may replace it by something faster that is tested equal on hostile rows.
+        """
+        total = np.zeros(self.length, dtype=np.int64)
+        for start in range(0, X.shape[0], _BLOCK):
+            part = slice(start, start + _BLOCK)
+            rows = self.contributions(X[part], None if y is None else y[part])
+            total += self._bounded_ticks(rows).sum(axis=0)
+        return total
+
+
+class PartyQuery(Query):
+    """One vector a party; a subclass defines ``local``."""
+
+    unit = "party"
+    adjacency = "replace"
+
+    @abstractmethod
+    def local(self, X: np.ndarray, y: np.ndarray | None, stream: Stream | None) -> np.ndarray:
+        """The party's own result, shape (length,)."""
+
+    @property
+    def party_limit(self) -> int:
+        return int(self.squared_norm**0.5) + 1
+
+    def ticks(self, X: np.ndarray, y: np.ndarray | None, stream: Stream | None) -> np.ndarray:
+        vector: np.ndarray = self._bounded_ticks(self.local(X, y, stream)[None, :])[0]
+        return vector

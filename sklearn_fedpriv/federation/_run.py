@@ -1,0 +1,160 @@
+"""One fit's releases: ``Run.release`` is the only road data takes.
+
+::
+
+    party rows -> answer -> clip -> encode -> noise -> protect  =>  sum -> open -> decode
+                  '------------- inside the party -----------'     '---- server ----'
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from time import perf_counter
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from sklearn_fedpriv.federation._messages import Ask, sum_task
+from sklearn_fedpriv.federation._party import PartyRun, answer
+from sklearn_fedpriv.federation._query import Query
+from sklearn_fedpriv.federation._terms import Terms, noise_for
+from sklearn_fedpriv.privacy._ledger import RunLedger
+from sklearn_fedpriv.privacy._report import PrivacyReport
+from sklearn_fedpriv.secure._protocol import Binding, ServerSide
+
+_MECHANISMS = {"gaussian": "discrete Gaussian", "laplace": "discrete Laplace"}
+
+
+class Run:
+    """The releases of one fit, in the caller's process.
+
+    Made by ``Federation.start``. Parties have charged the whole fit when it exists.
+
+    Parameters
+    ----------
+    terms : Terms
+    parties : sequence of PartyRun
+    server : ServerSide
+    n_jobs : int or None
+        Parties that compute at one time, as in joblib.
+    rehearsal : bool
+        Whether all rows are in this process.
+    verbose : int
+        Above 0: one line a release.
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        parties: Sequence[PartyRun],
+        server: ServerSide,
+        *,
+        n_jobs: int | None = None,
+        rehearsal: bool = True,
+        verbose: int = 0,
+    ) -> None:
+        self.terms = terms
+        self.rehearsal = rehearsal
+        self._parties = {party.name: party for party in parties}
+        self._server = server
+        self._n_jobs, self._verbose = n_jobs, verbose
+        self._ledger = RunLedger(terms.charged, terms.plan, "the server")
+        self._released: dict[str, int] = {}
+
+    @property
+    def n_parties(self) -> int:
+        """Number of parties."""
+        return len(self._parties)
+
+    def noise_sd(self, squared: int, absolute: int, share: Fraction) -> float:
+        """Standard deviation of the noise in a sum of whole numbers: public, and no way to set it.
+
+        Parameters
+        ----------
+        squared, absolute : int
+            Squared L2 and L1 sensitivity.
+        share : Fraction
+            Of the fit's budget.
+        """
+        return noise_for(self.terms, share, squared, absolute).sd(self.n_parties)
+
+    def release(self, query: Query, share: Fraction) -> np.ndarray:
+        """Ask every party, and return the noisy sum in data units.
+
+        Parameters
+        ----------
+        query : Query
+            Of a kind that the plan has.
+        share : Fraction
+            Of the fit's budget, within what the plan has for this kind.
+
+        Returns
+        -------
+        total : ndarray of shape (query.length,), float64
+
+        Raises
+        ------
+        BudgetExceeded
+            The release is outside the plan or the budget. No party has answered.
+        RangeOverflow
+            The sum might not fit its words; likewise.
+        """
+        began = perf_counter()
+        terms = self.terms
+        number = sum(self._released.values())
+        name = type(query).__name__
+        ask = Ask(Binding(terms.federation, terms.digest, number), query, share)
+        task, noise = sum_task(terms, ask)
+        self._server.check(task)
+        self._ledger.commit(name, noise.event, query.length)
+        jobs = [party.charge(ask) for party in self._parties.values()]
+
+        answers = Parallel(n_jobs=self._n_jobs)(delayed(answer)(job) for job in jobs)
+        sent = [self._parties[reply.sender].sent(task, reply) for reply in answers]
+
+        request = self._server.gather(task, sent)
+        openers = self._server.openers(task, request)
+        openings = Parallel(n_jobs=self._n_jobs, prefer="threads")(
+            delayed(self._parties[name].open)(task, request) for name in openers
+        )
+        total = self._server.finish(task, request, openings)
+        self._released[name] = self._released.get(name, 0) + 1
+        if self._verbose:
+            spent = (
+                "" if terms.charged.private is False else f", {self._ledger.part_spent:.0%} spent"
+            )
+            sys.stdout.write(
+                f"release {number + 1}: {name}, {query.length} numbers of {self.n_parties} "
+                f"parties, {perf_counter() - began:.2f} s{spent}\n"
+            )
+        return query.lattice.decode(total) / noise.scale
+
+    def report(self, facts_from_rows: Iterable[str] = ()) -> PrivacyReport:
+        """The bill: the whole plan, also when fewer releases were made (G13)."""
+        terms, budget = self.terms, self.terms.budget
+        facts = tuple(facts_from_rows)
+        proved = terms.charged.private
+        m, n = terms.unknown_shares, len(terms.parties)
+        mechanism = f"{_MECHANISMS[budget.mechanism]} noise in {n} shares, {m} of them enough"
+        alone = n == 1
+        return PrivacyReport(
+            epsilon=float(budget.epsilon) if proved else float("inf"),
+            delta=float(budget.delta),
+            server_epsilon=terms.server_epsilon(),
+            unit=terms.unit,
+            adjacency=terms.adjacency,
+            proved="no" if not proved else "conditional" if facts else "yes",
+            facts_from_rows=facts,
+            seeded=terms.seeded,
+            claimed_epsilon=float(budget.epsilon) if terms.calibration == "published" else None,
+            mechanism=mechanism if budget.private else "no noise",
+            secure_sum="one party, no secure sum"
+            if alone
+            else terms.secure_sum.describe(n, terms.max_dropouts),
+            trusted=() if alone else terms.secure_sum.trusted_roles(),
+            releases=tuple(self._released.items()),
+            n_parties=n,
+            min_honest=terms.min_honest,
+            max_dropouts=terms.max_dropouts,
+            rehearsal=self.rehearsal,
+        )

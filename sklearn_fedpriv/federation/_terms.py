@@ -1,0 +1,213 @@
+"""What parties and server agree to before the first release, and the noise that follows from it.
+
+The terms are one record. Its digest is in every message, so all roles work under the same ones
+(G19). No message carries a noise scale: ``noise_for`` derives a party's share from the terms and
+the query, the same at every party and at the server (G6).
+"""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil, inf, isqrt
+
+import gmpy2
+import numpy as np
+
+from sklearn_fedpriv._wire import digest, record
+from sklearn_fedpriv.privacy._calibration import gaussian_epsilon
+from sklearn_fedpriv.privacy._events import Event, GaussianEvent, PureEvent, UnprotectedEvent
+from sklearn_fedpriv.privacy._ledger import Budget, PlannedRelease
+from sklearn_fedpriv.privacy._noise import discrete_gaussian, polya_share
+from sklearn_fedpriv.privacy._randomness import Stream
+from sklearn_fedpriv.privacy._tails import gaussian_tail, polya_tail, ratio_for
+from sklearn_fedpriv.secure._protocol import SecureSum
+
+CALIBRATIONS = ("proved", "published")
+
+# G10. The unknown shares together are charged as a Gaussian with LOST ticks^2 less of variance.
+# Ticks are multiplied by a whole number until that loss is under 0.4 % of the variance and until a
+# single share, too, loses little (it is what a server sees of a party under secure_sum="plain").
+LOST = 3
+_SMALLEST_TOTAL = 765
+_SMALLEST_SHARE = 20
+LOG2_FAILURE = 64  # chance of a wrapped word in a fit: 2^-64 (G12)
+
+
+@record
+@dataclass(frozen=True)
+class Terms:
+    """Everything that was agreed for one fit.
+
+    Parameters
+    ----------
+    federation : bytes
+        Random identity of the federation.
+    fit : int
+        Number of the fit in this federation, from 0.
+    parties : tuple of str
+        Names, sorted.
+    min_honest : int
+        At least so many parties do not collude (``t``).
+    max_dropouts : int
+        At most so many invited parties may be missing from a sum.
+    secure_sum : SecureSum
+        Protocol and settings.
+    keys : bytes
+        Digest of the public keys.
+    unit, adjacency : str
+        What is protected, and what its neighbours are.
+    budget : Budget
+    calibration : {"proved", "published"}
+    plan : tuple of PlannedRelease
+    transforms : tuple of records
+        Released states of earlier steps, applied to the rows inside each party.
+    seeded : bool
+        Whether the noise is reproducible, hence not private.
+    """
+
+    federation: bytes
+    fit: int
+    parties: tuple[str, ...]
+    min_honest: int
+    max_dropouts: int
+    secure_sum: SecureSum
+    keys: bytes
+    unit: str
+    adjacency: str
+    budget: Budget
+    calibration: str
+    plan: tuple[PlannedRelease, ...]
+    transforms: tuple
+    seeded: bool
+
+    def __post_init__(self) -> None:
+        if sum(planned.share for planned in self.plan) > 1:
+            raise ValueError("The plan's shares add up to more than the budget.")
+        if len({planned.query for planned in self.plan}) < len(self.plan):
+            raise ValueError("The plan names a kind of query twice.")
+        if self.calibration not in CALIBRATIONS:
+            raise ValueError(f"calibration must be one of {CALIBRATIONS}.")
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of the terms."""
+        return digest(self)
+
+    @property
+    def charged(self) -> Budget:
+        """What ledgers hold the fit to: a method without proof costs everything (G4)."""
+        if self.calibration == "proved":
+            return self.budget
+        return replace(self.budget, epsilon=inf)
+
+    @property
+    def n_coordinates(self) -> int:
+        """How many numbers the whole plan may release."""
+        return sum(planned.length for planned in self.plan)
+
+    @property
+    def unknown_shares(self) -> int:
+        """How many shares alone carry the guarantee (G9).
+
+        Of all parties, taken away: colluders, the curious party itself, and those that are missing.
+        """
+        colluders = len(self.parties) - self.min_honest
+        return max(1, len(self.parties) - colluders - 1 - self.max_dropouts)
+
+    def server_epsilon(self) -> float:
+        """Epsilon towards a server that sees each party's answer by itself."""
+        m = self.unknown_shares
+        if self.calibration == "published" or not self.budget.private:
+            return inf
+        if self.secure_sum.hides_parties or len(self.parties) == 1:
+            return float(self.budget.epsilon)
+        if self.budget.mechanism == "laplace":
+            return float(self.budget.epsilon) if m == 1 else inf
+        total = self.budget.total(self.n_coordinates)
+        assert isinstance(total, Fraction)
+        # One share has variance (A + LOST) / m where all m have mu^2 A: see noise_for.
+        smallest = max(_SMALLEST_TOTAL, _SMALLEST_SHARE * m)
+        worst = total * m * smallest / (smallest + LOST - LOST * m)
+        return gaussian_epsilon(worst, self.budget.delta)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What each party adds to one release, and what that is charged.
+
+    ``share`` is the variance of a discrete Gaussian share; or, with ``polya`` parties, the ratio of
+    a Polya share; zero adds nothing. Answers are multiplied by ``scale`` first.
+    """
+
+    scale: int
+    share: Fraction
+    polya: int
+    event: Event
+
+    def draw(self, length: int, stream: Stream) -> np.ndarray:
+        """One party's share, int64 of shape (length,)."""
+        if self.polya:
+            return polya_share(self.share, self.polya, length, stream)
+        return discrete_gaussian(self.share, length, stream)
+
+    def sd(self, n_shares: int) -> float:
+        """Standard deviation of the sum of so many shares, in ticks of the unscaled answer."""
+        if self.polya:
+            a = float(self.share)
+            variance = 2 * a / (1 - a) ** 2 / self.polya  # of one Polya share
+        else:
+            variance = float(self.share)
+        return (n_shares * variance) ** 0.5 / self.scale
+
+    def tail(self, n_shares: int, log2_failure: int) -> int:
+        """A size that the sum of so many shares exceeds with chance 2^-log2_failure at most."""
+        if not self.share:
+            return 0
+        if self.polya:
+            return polya_tail(self.share, n_shares, self.polya, log2_failure)
+        return gaussian_tail(n_shares * self.share, log2_failure)
+
+
+def noise_for(terms: Terms, share: Fraction, squared: int, absolute: int) -> Noise:
+    """Derive one party's share of the noise.
+
+    Parameters
+    ----------
+    terms : Terms
+    share : Fraction
+        Of the fit's budget, for this release.
+    squared, absolute : int
+        Squared L2 sensitivity in ticks^2 and, for Laplace noise, L1 sensitivity in ticks.
+    """
+    budget, m = terms.budget, terms.unknown_shares
+    proved = terms.calibration == "proved"
+    if not budget.private:
+        return Noise(1, Fraction(0), 0, UnprotectedEvent())
+    if budget.mechanism == "laplace":
+        epsilon = share * Fraction(budget.epsilon)
+        pure = PureEvent(epsilon) if proved else UnprotectedEvent()
+        return Noise(1, ratio_for(epsilon, absolute), m, pure)
+    wanted = _wanted_variance(terms, share, squared)
+    scale = _scale_for(wanted, m)
+    variance = _rounded_up((wanted * scale**2 + (LOST if proved else 0)) / m)
+    charged = GaussianEvent(squared * scale**2 / (m * variance - LOST))
+    return Noise(scale, variance, 0, charged if proved else UnprotectedEvent())
+
+
+def _wanted_variance(terms: Terms, share: Fraction, squared: int) -> Fraction:
+    """Variance of the unknown shares together, in ticks^2 of the unscaled answer."""
+    if terms.calibration == "proved":
+        return squared / (share * Fraction(terms.budget.total(terms.n_coordinates)))
+    # Published: sd = sensitivity sqrt(2 ln(1.25 / delta)) / epsilon for each query by itself.
+    epsilon = share * Fraction(terms.budget.epsilon)
+    logarithm = Fraction(float(gmpy2.log(gmpy2.mpfr(Fraction(5, 4) / terms.budget.delta))))
+    return squared * 2 * logarithm / epsilon**2
+
+
+def _scale_for(wanted: Fraction, m: int) -> int:
+    """Smallest whole multiplier of the ticks that makes the noise fine enough (G10)."""
+    needed = max(_SMALLEST_TOTAL, _SMALLEST_SHARE * m) / wanted
+    return 1 if needed <= 1 else isqrt(ceil(needed) - 1) + 1
+
+
+def _rounded_up(variance: Fraction) -> Fraction:
+    return Fraction(ceil(variance * 256), 256)

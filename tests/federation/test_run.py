@@ -1,0 +1,355 @@
+"""One release end to end: charged first, bounded, noised as theory says, refused when it should."""
+
+from dataclasses import replace
+from fractions import Fraction
+from math import inf
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from sklearn_fedpriv._wire import digest, from_bytes, to_bytes
+from sklearn_fedpriv.exceptions import (
+    BudgetExceeded,
+    FedPrivError,
+    ProtocolError,
+    RangeOverflow,
+    TooFewParties,
+)
+from sklearn_fedpriv.federation import Federation, Party
+from sklearn_fedpriv.federation._messages import Ask, noise_of, sum_task
+from sklearn_fedpriv.federation._party import answer
+from sklearn_fedpriv.federation._query import MAX_ROWS
+from sklearn_fedpriv.privacy import privacy_budget
+from sklearn_fedpriv.privacy._calibration import gaussian_budget, gaussian_epsilon
+from sklearn_fedpriv.privacy._events import GaussianEvent
+from sklearn_fedpriv.privacy._ledger import budget
+from sklearn_fedpriv.secure._protocol import Binding, OpenRequest
+from tests.federation.toys import ALL, HALF, ToyCount, ToyHostile, ToyMean, ToySum, plan, rows
+
+ONE = budget(1.0, 1e-5)
+FREE = budget(inf, 1e-5)
+SEED = bytes(range(32))
+
+
+def test_without_noise_the_sum_is_the_sum():
+    parties = rows()
+    run = Federation(parties).start(FREE, plan(ToyCount()))
+    assert run.release(ToyCount(), ALL) == 100
+    run = Federation(parties).start(FREE, plan(ToySum(3, 100.0)))
+    exact = sum(X.sum(axis=0) for X, _ in parties)
+    assert np.allclose(run.release(ToySum(3, 100.0), ALL), exact, atol=100 * 100 / 4000)
+    run = Federation(parties).start(FREE, plan(ToyMean(3, 10.0)), unit="party", adjacency="replace")
+    assert np.allclose(
+        run.release(ToyMean(3, 10.0), ALL), sum(X.mean(axis=0) for X, _ in parties), atol=0.01
+    )
+
+
+@pytest.mark.parametrize(("mechanism", "law"), [("gaussian", 1.0), ("laplace", 2.0)])
+@pytest.mark.parametrize("min_honest", [1, 3, 4])
+def test_the_noise_of_a_release_has_the_predicted_spread(mechanism, law, min_honest):
+    """Chi-square on 2,000 numbers; each of the 6 cases fails for right code once in a million."""
+    query = ToyCount(bound=2000, length=2000)
+    federation = Federation(rows(), min_honest=min_honest)
+    run = federation.start(budget(1.0, 1e-5, mechanism), plan(query), seed=SEED)
+    noise = run.release(query, ALL) - 100
+    m = max(1, min_honest - 1)
+    if mechanism == "gaussian":
+        sd = (2000 / float(gaussian_budget(Fraction(1), Fraction(1, 10**5)))) ** 0.5
+        low, high = chi2.ppf([5e-7, 1 - 5e-7], 2000)
+    else:
+        sd = 2**0.5 * 2000
+        low, high = 2000 * 0.6, 2000 * 1.55  # fourth moment 6: five sigma of the mean square
+    assert low <= np.sum((noise / sd) ** 2) / (4 / m) <= high
+
+
+def test_every_number_of_a_release_is_noisy():
+    query = ToyCount(bound=50, length=50)
+    seen = set()
+    for i in range(3):
+        run = Federation(rows()).start(ONE, plan(query), seed=bytes([i]) * 32)
+        seen.add(tuple(run.release(query, ALL)))
+    assert len(seen) == 3
+    assert all(len(set(column)) > 1 for column in zip(*seen, strict=True))
+
+
+def test_two_releases_of_a_fit_and_two_fits_of_a_federation_share_no_noise():
+    query = ToyCount(bound=50, length=50)
+    federation = Federation(rows())
+    run = federation.start(ONE, plan(query, 2), seed=SEED)
+    first, second = run.release(query, HALF), run.release(query, HALF)
+    third = federation.start(ONE, plan(query, 2), seed=SEED).release(query, HALF)
+    again = Federation(rows()).start(ONE, plan(query, 2), seed=SEED).release(query, HALF)
+    assert len({tuple(first), tuple(second), tuple(third)}) == 3
+    assert np.array_equal(first, again)
+
+
+@pytest.mark.parametrize("bound", [1.0, 100.0])
+def test_a_query_that_breaks_its_promise_is_held_to_it(bound):
+    query = ToyHostile(4, bound)
+    total = Federation(rows()).start(FREE, plan(query)).release(query, ALL)
+    assert np.linalg.norm(total) <= 100 * bound * 1.001
+
+
+def test_a_failing_party_is_named_without_its_rows():
+    parties = [Party(*pair, name=name) for pair, name in zip(rows(2), "ab", strict=True)]
+    query = ToyHostile(4, 1.0, fails=True)
+    run = Federation(parties).start(ONE, plan(query))
+    with pytest.raises(FedPrivError, match=r"Party 'a' failed in release 0 \(ToyHostile\)") as info:
+        run.release(query, ALL)
+    assert "secret" not in str(info.value) and info.value.__suppress_context__
+
+
+def test_nothing_outside_the_plan_is_asked():
+    run = Federation(rows()).start(ONE, plan(ToyCount(), 2))
+    for query, share, message in (
+        (ToySum(3, 1.0), HALF, "has no ToySum"),
+        (ToyMean(1, 1.0), HALF, "protect a record; a ToyMean bounds what a party adds"),
+        (ToyCount(length=3, bound=3), HALF, "release 2 more numbers of ToyCount; 3 were asked"),
+        (ToyCount(), Fraction(11, 10), "leaves the server 100.000000% of the fit's budget"),
+    ):
+        with pytest.raises(BudgetExceeded, match=message):
+            run.release(query, share)
+    run.release(ToyCount(), HALF)
+    with pytest.raises(BudgetExceeded, match="this one would take 59.9"):
+        run.release(ToyCount(), Fraction(6, 10))
+    run.release(ToyCount(), HALF)
+    with pytest.raises(BudgetExceeded, match="release no further ToyCount"):
+        run.release(ToyCount(), Fraction(1, 10**6))
+
+
+def test_a_veto_charges_nobody():
+    a, b = (
+        Party(*pair, name=n, max_epsilon=e)
+        for pair, n, e in zip(rows(2), "ab", (9, 0.5), strict=True)
+    )
+    with privacy_budget(5.0) as ceiling:
+        with pytest.raises(BudgetExceeded, match="'b' allows epsilon=0.5"):
+            Federation([a, b]).start(ONE, plan(ToyCount()))
+        assert a.ledger.entries == b.ledger.entries == [] and ceiling.spent == (0.0, 0.0)
+
+
+def test_a_ceiling_charges_nobody_either():
+    a, b = (Party(*pair) for pair in rows(2))
+    with privacy_budget(0.5), pytest.raises(BudgetExceeded, match="privacy_budget allows"):
+        Federation([a, b]).start(ONE, plan(ToyCount()))
+    assert a.ledger.entries == []
+
+
+def test_ledgers_outlive_fits():
+    parties = [Party(*pair) for pair in rows(2)]
+    for n_fits in (1, 2, 3):
+        Federation(parties).start(ONE, plan(ToyCount()))
+        assert [party.ledger.epsilon for party in parties] == [n_fits] * 2
+
+
+def test_an_overflow_is_refused_before_anything_is_charged():
+    run = Federation(rows()).start(budget(1e30, 1e-5), plan(ToySum(3, 1.0)))
+    with pytest.raises(RangeOverflow, match="bits and there are 64"):
+        run.release(ToySum(3, 1.0), ALL)
+    assert run._ledger.spent == 0
+    assert all(party._ledger.spent == 0 for party in run._parties.values())
+
+
+def test_parties_charge_before_any_of_them_answers(monkeypatch):
+    import sklearn_fedpriv.federation._run as module
+
+    order = []
+    charge = module.PartyRun.charge
+    monkeypatch.setattr(
+        module.PartyRun, "charge", lambda self, ask: order.append("charge") or charge(self, ask)
+    )
+    monkeypatch.setattr(module, "answer", lambda job: order.append("answer") or answer(job))
+    Federation(rows()).start(ONE, plan(ToyCount())).release(ToyCount(), ALL)
+    assert order == ["charge"] * 4 + ["answer"] * 4
+
+
+@pytest.fixture
+def open_run():
+    run = Federation(rows(3)).start(ONE, plan(ToyCount(), 2))
+    ask = Ask(Binding(run.terms.federation, run.terms.digest, 0), ToyCount(), HALF)
+    return run, ask
+
+
+def test_a_party_refuses_repeated_disordered_and_foreign_requests(open_run):
+    run, ask = open_run
+    party = run._parties["0"]
+    for change in ({"release": 1}, {"terms": b"x"}, {"federation": b"x"}):
+        with pytest.raises(ProtocolError, match="expects release 0"):
+            party.charge(replace(ask, binding=replace(ask.binding, **change)))
+    party.charge(ask)
+    with pytest.raises(ProtocolError, match="expects release 1"):
+        party.charge(ask)
+
+
+def test_an_identical_repeat_gets_the_same_bytes_and_an_altered_one_nothing(open_run):
+    run, ask = open_run
+    party = run._parties["0"]
+    assert party.repeat(ask) is None
+    job = party.charge(ask)
+    sent = party.sent(job.task, answer(job))
+    assert to_bytes(party.repeat(ask)) == to_bytes(sent)
+    assert to_bytes(answer(job)) != to_bytes(sent)  # fresh noise: why repeats come from the log
+    with pytest.raises(ProtocolError, match="different request"):
+        party.repeat(replace(ask, query=ToyCount(bound=2)))
+
+
+def test_a_party_opens_once_and_only_what_it_has_sent_to(open_run):
+    run, ask = open_run
+    jobs = {name: party.charge(ask) for name, party in run._parties.items()}
+    task = jobs["0"].task
+    sent = [run._parties[name].sent(task, answer(job)) for name, job in jobs.items() if name != "2"]
+    request = OpenRequest(task.binding, tuple(sent))
+    with pytest.raises(ProtocolError, match="has sent nothing and opens nothing"):
+        run._parties["2"].open(task, request)
+    with pytest.raises(TooFewParties):
+        run._parties["0"].open(task, request)
+
+
+def test_no_message_holds_a_noise_scale():
+    run = Federation(rows()).start(ONE, plan(ToyCount()))
+    ask = Ask(Binding(run.terms.federation, run.terms.digest, 0), ToyCount(), ALL)
+    _, noise = sum_task(run.terms, ask)
+    forbidden = {noise.share, noise.scale, noise.event.mu_squared, noise.sd(4)} - {1}
+    for message in (ask, run.terms):
+        assert not forbidden & set(walk(message))
+        assert from_bytes(to_bytes(message)) == message
+
+
+def walk(value):
+    if hasattr(value, "__dataclass_fields__"):
+        for name in value.__dataclass_fields__:
+            yield from walk(getattr(value, name))
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from walk(item)
+    else:
+        yield value
+
+
+def test_terms_bind_everything_that_was_agreed():
+    terms = Federation(rows()).start(ONE, plan(ToyCount())).terms
+    for change in (
+        {"fit": 1},
+        {"parties": ("0", "1", "2")},
+        {"min_honest": 3},
+        {"max_dropouts": 1},
+        {"keys": b"x"},
+        {"unit": "party"},
+        {"adjacency": "replace"},
+        {"budget": budget(2.0, 1e-5)},
+        {"calibration": "published"},
+        {"plan": tuple(plan(ToyCount(), 2))},
+        {"transforms": (ToyCount(),)},
+        {"seeded": True},
+    ):
+        assert digest(replace(terms, **change)) != terms.digest
+
+
+def test_a_plan_beyond_the_budget_is_refused():
+    with pytest.raises(ValueError, match="more than the budget"):
+        Federation(rows()).start(ONE, plan(ToyCount()) + plan(ToySum(3, 1.0)))
+    with pytest.raises(ValueError, match="a kind of query twice"):
+        Federation(rows()).start(ONE, [replace(plan(ToyCount())[0], share=HALF)] * 2)
+
+
+@pytest.mark.parametrize(
+    ("n", "min_honest", "max_dropouts", "m"),
+    [
+        (1, 1, 0, 1),
+        (2, 2, 0, 1),
+        (10, 10, 0, 9),
+        (10, 6, 0, 5),
+        (10, 6, 2, 3),
+        (10, 1, 0, 1),
+        (100, 50, 20, 29),
+    ],
+)
+def test_shares_are_sized_by_those_nobody_else_knows(n, min_honest, max_dropouts, m):
+    federation = Federation(rows(n, 1), min_honest=min_honest, max_dropouts=max_dropouts)
+    terms = federation.start(ONE, plan(ToyCount())).terms
+    assert terms.unknown_shares == m
+    noise = noise_of(terms, ToyCount(), ALL)
+    total = gaussian_budget(Fraction(1), Fraction(1, 10**5), 1)
+    needed = noise.scale**2 / total
+    assert needed <= m * noise.share - 3 <= needed * Fraction(102, 100)
+    assert noise.share >= 5
+    assert isinstance(noise.event, GaussianEvent) and noise.event.mu_squared <= total
+
+
+def test_replacing_a_record_costs_twice_the_sensitivity():
+    shares = []
+    for adjacency in ("add_remove", "replace"):
+        terms = Federation(rows()).start(ONE, plan(ToySum(3, 1.0)), adjacency=adjacency).terms
+        noise = noise_of(terms, ToySum(3, 1.0), ALL)
+        shares.append((3 * noise.share - 3) / noise.scale**2)
+    assert float(shares[1] / shares[0]) == pytest.approx(4, rel=1e-3)
+
+
+def test_the_servers_own_line_under_plain_sums_is_that_of_one_share():
+    run = Federation(rows(10)).start(ONE, plan(ToyCount()))
+    mu_squared = gaussian_budget(Fraction(1), Fraction(1, 10**5))
+    nine_fold = gaussian_epsilon(mu_squared * 9, Fraction(1, 10**5))
+    assert nine_fold <= run.report().server_epsilon <= 1.3 * nine_fold
+    assert (
+        Federation(rows(10), min_honest=1).start(ONE, plan(ToyCount())).report().server_epsilon
+        < 1.1
+    )
+    assert Federation(rows(1)).start(ONE, plan(ToyCount())).report().server_epsilon == 1.0
+    pure = budget(1.0, 1e-5, "laplace")
+    assert Federation(rows(3)).start(pure, plan(ToyCount())).report().server_epsilon == inf
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_the_sum_is_the_same_on_any_backend(backend):
+    from joblib import parallel_config
+
+    query = ToySum(3, 1.0)
+    one = Federation(rows()).start(ONE, plan(query), seed=SEED).release(query, ALL)
+    with parallel_config(backend=backend):
+        two = Federation(rows(), n_jobs=2).start(ONE, plan(query), seed=SEED).release(query, ALL)
+    assert np.array_equal(one, two)
+
+
+def test_words_hold_every_party_at_its_limit():
+    run = Federation(rows()).start(ONE, plan(ToyCount()))
+    ask = Ask(Binding(run.terms.federation, run.terms.digest, 0), ToyCount(), ALL)
+    task, noise = sum_task(run.terms, ask)
+    assert task.limit >= 4 * noise.scale * MAX_ROWS + 9 * float(4 * noise.share) ** 0.5
+    assert task.party_limit >= noise.scale * MAX_ROWS + 9 * float(noise.share) ** 0.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"min_honest": 5}, TooFewParties, "min_honest=5 needs at least as many parties; got 4"),
+        ({"min_honest": 0}, ValueError, "min_honest must be an int of at least 1"),
+        ({"min_honest": True}, ValueError, "min_honest must be an int"),
+        ({"max_dropouts": -1}, ValueError, "max_dropouts must be an int of at least 0"),
+        ({"max_dropouts": 4}, ValueError, "max_dropouts must be below"),
+        ({"min_honest": 2, "max_dropouts": 2}, ValueError, "below min_honest=2"),
+        ({"secure_sum": "mask"}, ValueError, r"one of \['paillier', 'plain'\]"),
+    ],
+)
+def test_trust_that_makes_no_sense_is_refused(arguments, error, message):
+    with pytest.raises(error, match=message):
+        Federation(rows(), **arguments)
+
+
+def test_names_are_distinct_and_a_federation_is_not_pickled():
+    import pickle
+
+    with pytest.raises(ValueError, match=r"repeated: \['a'\]"):
+        Federation([Party(*pair, name="a") for pair in rows(2)])
+    with pytest.raises(TooFewParties, match="at least one party"):
+        Federation([])
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(Federation(rows()))
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"name": 3}, {"name": ""}, {"max_epsilon": 0}, {"max_delta": -1}]
+)
+def test_a_party_checks_its_arguments(arguments):
+    with pytest.raises(ValueError, match="of a Party must be"):
+        Party([[1.0]], [0], **arguments)

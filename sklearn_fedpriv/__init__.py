@@ -1,0 +1,19 @@
+"""scikit-learn-compatible federated estimators with differential privacy."""
+
+from sklearn_fedpriv.federation import Federation, Party
+from sklearn_fedpriv.privacy import PrivacyReport, compose, privacy_budget
+from sklearn_fedpriv.secure import PaillierSum, PlainSum
+from sklearn_fedpriv.tree import FederatedDPDecisionTree
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "FederatedDPDecisionTree",
+    "Federation",
+    "PaillierSum",
+    "Party",
+    "PlainSum",
+    "PrivacyReport",
+    "compose",
+    "privacy_budget",
+]

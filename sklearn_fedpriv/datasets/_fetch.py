@@ -327,10 +327,10 @@ def _fetch(caller, files, openml, prepare, data_home):
     except Exception as error:
         raise OSError(
             f"{caller} did not get its data: {looked}, and OpenML ({openml['name']!r}, version "
-            f"{openml['version']}) failed with {type(error).__name__}: {error} Put "
+            f"{openml['version']}) failed with {type(error).__name__}: {error}. Put "
             f"{' and '.join(files)} into a folder and pass it as data_home, or try again with a "
             "network connection."
-        ) from error
+        ) from None
 
 
 def _split_adult(frame):

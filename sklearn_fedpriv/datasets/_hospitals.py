@@ -70,6 +70,8 @@ def load_hospitals(*, n_parties=5, random_state=0):
         - ``parties`` : list of n_parties tuples (X, y), X an ndarray of shape (n_rows, 30) of
           floats, y an ndarray of shape (n_rows,) of 0 (malignant) and 1 (benign); together 426
           rows
+        - ``data`` : ndarray of shape (426, 30), ``target`` : ndarray of shape (426,), the same rows
+          pooled, for comparison
         - ``X_test`` : ndarray of shape (143, 30), ``y_test`` : ndarray of shape (143,), held out,
           stratified by label
         - ``public`` : dict with ``bounds``, a list of 30 pairs (low, high) in the order of the
@@ -116,6 +118,8 @@ def load_hospitals(*, n_parties=5, random_state=0):
     parties = [(X[rows], y[rows]) for rows in np.split(queue, np.cumsum(counts)[:-1])]
     return Bunch(
         parties=parties,
+        data=X,
+        target=y,
         X_test=X_test,
         y_test=y_test,
         public={"bounds": _bounds(cancer.feature_names), "classes": list(CLASSES)},

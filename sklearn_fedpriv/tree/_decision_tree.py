@@ -138,13 +138,18 @@ class FederatedDPDecisionTree(FederatedMixin, ClassifierMixin, BaseEstimator):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, where the parties' tables have names.
 
-    Privacy ------- Unit: one record, added or removed. Sensitivity: 1 for the row count; for a
-    level's histogram the root of the number of features asked (L1: the number itself), enforced in
-    ``LevelHistogram``: a row counts once a feature, at one node. Mechanism: discrete Gaussian, or
-    discrete Laplace, in shares of the parties; one release a level, and one of the row count
-    without a hint. Server sees: RowCount, LevelHistogram; only their sums over the parties if
-    ``secure_sum`` hides single answers. Not covered: malicious parties, timing, that a party took
-    part, records of one person at several parties.
+    Privacy
+    -------
+    Unit: one record, added or removed.
+    Sensitivity: 1 for the row count; for a level's histogram the root of the number of features
+    asked (L1: the number itself), enforced in ``LevelHistogram``: a row counts once a feature, at
+    one node.
+    Mechanism: discrete Gaussian, or discrete Laplace, in shares of the parties; one release a
+    level, and one of the row count without a hint.
+    Server sees: RowCount, LevelHistogram; only their sums over the parties if ``secure_sum``
+    hides single answers.
+    Not covered: malicious parties, timing, that a party took part, records of one person at
+    several parties.
 
     Raises
     ------

@@ -24,6 +24,9 @@ def test_every_row_is_in_one_hospital_or_held_out(n_parties):
     assert len(hospitals.parties) == n_parties
     assert min(len(y) for _, y in hospitals.parties) >= 1
     assert_array_equal(sorted_rows(X, y), sorted_rows(*load_breast_cancer(return_X_y=True)))
+    pooled = np.concatenate([hospitals.data, hospitals.X_test])
+    target = np.concatenate([hospitals.target, hospitals.y_test])
+    assert_array_equal(sorted_rows(pooled, target), sorted_rows(X, y))
 
 
 def test_hospitals_are_unequal_and_see_both_classes(hospitals):

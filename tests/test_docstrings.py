@@ -1,0 +1,86 @@
+"""Public docstrings say what the signature takes, and estimators state their guarantee."""
+
+import importlib
+import inspect
+import re
+
+import pytest
+
+import sklearn_fedpriv
+from sklearn_fedpriv import FederatedDPDecisionTree
+
+ESTIMATORS = [FederatedDPDecisionTree]
+PACKAGES = ["", ".privacy", ".secure", ".federation", ".tree", ".datasets"]
+LABELS = ("Unit:", "Sensitivity:", "Mechanism:", "Server sees:", "Not covered:")
+
+
+def public():
+    seen = {}
+    for package in PACKAGES:
+        module = importlib.import_module(f"sklearn_fedpriv{package}")
+        for name in module.__all__:
+            seen[name] = getattr(module, name)
+    return sorted(seen.items())
+
+
+def section(text, title):
+    """Lines of one numpydoc section."""
+    match = re.search(rf"^{title}\n-+\n(.*?)(?=^\w[\w ]*\n-+\n|\Z)", text, re.M | re.S)
+    return match.group(1) if match else ""
+
+
+def documented(text):
+    """Names at the left margin of a section, in order."""
+    heads = re.findall(r"^(\*{0,2}\w[\w, *]*)(?: :.*)?$", text, re.M)
+    return [name.strip(" *") for head in heads for name in head.split(",")]
+
+
+@pytest.mark.parametrize(("name", "thing"), public(), ids=[name for name, _ in public()])
+def test_every_parameter_is_documented_in_order(name, thing):
+    text = inspect.getdoc(thing)
+    assert text and text.split("\n")[0].endswith((".", "?")), name
+    parameters = [
+        p for p in inspect.signature(thing).parameters if p not in ("self", "args", "kwargs")
+    ]
+    described = documented(section(text, "Parameters"))
+    if name == "PrivacyReport":  # made by fits, described by its attributes
+        described = documented(section(text, "Attributes"))
+        assert set(parameters) == set(described)
+    elif name != "Ceiling":
+        assert parameters == described
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_an_estimator_states_its_guarantee(estimator):
+    text = inspect.getdoc(estimator)
+    privacy = section(text, "Privacy")
+    assert re.findall(r"^([A-Z][a-z ]+:)", privacy, re.M) == list(LABELS)
+    for title in ("Attributes", "Raises", "See Also", "References", "Examples"):
+        assert section(text, title), title
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_fitted_attributes_are_those_documented(estimator):
+    from sklearn_fedpriv.datasets import load_hospitals
+
+    hospitals = load_hospitals()
+    model = estimator(**hospitals.public).fit(hospitals.parties)
+    fitted = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
+    described = set(documented(section(inspect.getdoc(estimator), "Attributes")))
+    assert fitted <= described
+    assert all(hasattr(model, name) for name in described - {"feature_names_in_"})
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_the_server_sees_the_queries_that_are_named(estimator):
+    from sklearn_fedpriv.datasets import load_hospitals
+
+    hospitals = load_hospitals()
+    model = estimator(**hospitals.public).fit(hospitals.parties)
+    named = re.search(r"Server sees: ([\w, ]+);", inspect.getdoc(estimator)).group(1)
+    assert {name for name, _ in model.privacy_.releases} <= set(named.split(", "))
+
+
+def test_the_version_is_one():
+    text = importlib.import_module("importlib.metadata").version("sklearn-fedpriv")
+    assert text == sklearn_fedpriv.__version__

@@ -1,0 +1,110 @@
+"""Public facts in all their spellings, and what happens when one is left out."""
+
+import numpy as np
+import pytest
+
+from sklearn_fedpriv.exceptions import PublicFactWarning
+from sklearn_fedpriv.federation._public_facts import (
+    Column,
+    RowFacts,
+    resolve_classes,
+    resolve_columns,
+)
+
+NAMES = ["age", "colour", "dose"]
+ROWS = [
+    (np.array([[20, "red", 0.5], [40, "blue", 0.5]], dtype=object), np.array([0, 1])),
+    (np.array([[90, "green", 0.5]], dtype=object), np.array([2])),
+]
+
+
+def resolve(categories=None, bounds=None, rows=ROWS, local=True):
+    facts = RowFacts("Tree", local=local)
+    parties = [str(i) for i in range(len(rows))]
+    return resolve_columns(categories, bounds, rows, parties, NAMES, facts), facts
+
+
+COLOURS = ["red", "green", "blue"]
+
+
+@pytest.mark.parametrize(
+    ("categories", "bounds"),
+    [
+        ({"colour": COLOURS}, (0, 100)),
+        ({1: COLOURS}, {"age": (0, 100), 2: (0, 100)}),
+        ([None, COLOURS, None], [(0, 100), None, (0, 100)]),
+        ({"colour": np.array(COLOURS)}, np.array([0, 100])),
+        ({np.int64(1): tuple(COLOURS)}, [0, 100]),
+    ],
+)
+def test_every_spelling_means_the_same(categories, bounds):
+    columns, facts = resolve(categories, bounds)
+    assert columns == (
+        Column("age", (), 0.0, 100.0),
+        Column("colour", ("red", "green", "blue")),
+        Column("dose", (), 0.0, 100.0),
+    )
+    assert facts.names == []
+
+
+def test_what_is_left_out_is_taken_from_all_parties_and_told():
+    columns, facts = resolve()
+    assert columns[0] == Column("age", (), 20.0, 90.0)
+    assert columns[1].categories == ("blue", "green", "red")
+    assert columns[2] == Column("dose", (), 0.0, 1.0)  # constant: widened
+    assert facts.names == ["categories of 1 columns", "bounds of 2 columns"]
+    with pytest.warns(PublicFactWarning, match=r"Tree\(categories=\{'colour': \['blue', 'green'"):
+        facts.warn()
+
+
+def test_rows_elsewhere_give_no_facts():
+    with pytest.raises(ValueError, match="must be declared .*no party sends such facts"):
+        resolve(local=False)
+    with pytest.raises(ValueError, match="classes must be declared"):
+        resolve_classes(None, ROWS, ["0", "1"], RowFacts("Tree", local=False))
+
+
+@pytest.mark.parametrize(
+    ("categories", "bounds", "message"),
+    [
+        ({"colour": COLOURS, "hue": []}, None, "no column 'hue'; the columns are"),
+        ({3: COLOURS}, None, "no column 3; there are 3"),
+        ({-1: COLOURS}, None, "no column -1"),
+        ([COLOURS], None, "entry for each of 3 columns; got 1"),
+        ("red", None, "must be a dict, a list or None"),
+        ({"colour": ["red", 1]}, None, "all texts or all numbers"),
+        ({"colour": ["red", "red"]}, None, "distinct"),
+        ({"colour": []}, None, "distinct, and all"),
+        ({"colour": COLOURS}, {"age": 3}, "must be a pair"),
+        ({"colour": COLOURS}, {"age": (1, 1)}, "low < high"),
+        ({"colour": COLOURS}, {"age": (2, 1)}, "low < high"),
+        ({"colour": COLOURS}, {"age": (0, float("nan"))}, "finite"),
+        ({"colour": COLOURS}, {"age": (0, float("inf"))}, "finite"),
+        (None, {"colour": (0, 1)}, "Party '0': column 'colour' has bounds but holds texts"),
+        ({"colour": [1, 2]}, None, "Party '0': column 'colour' has numbers as categories"),
+    ],
+)
+def test_facts_that_make_no_sense_name_the_column(categories, bounds, message):
+    with pytest.raises(ValueError, match=message):
+        resolve(categories, bounds)
+
+
+def test_codes_of_texts_and_numbers():
+    texts = Column("colour", ("red", "green", "blue"))
+    values = np.array(["blue", "red", "pink", None], dtype=object)
+    assert texts.codes(values).tolist() == [2, 0, 3, 3]
+    numbers = Column("grade", (5, 1, 2))
+    assert numbers.codes(np.array([1, 5, 2.0, 7, np.nan])).tolist() == [1, 0, 2, 3, 3]
+    assert numbers.codes(np.array(["1", "5"], dtype=object)).tolist() == [1, 0]
+    with pytest.raises(ValueError, match="numbers as categories but holds texts"):
+        numbers.codes(np.array(["one"]))
+
+
+def test_classes_are_the_union_or_the_declared_ones():
+    facts = RowFacts("Tree", local=True)
+    assert resolve_classes(None, ROWS, ["0", "1"], facts).tolist() == [0, 1, 2]
+    assert facts.names == ["classes"]
+    declared = resolve_classes([3, 2, 1, 0], ROWS, ["0", "1"], RowFacts("Tree", local=False))
+    assert declared.tolist() == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match=r"Party 'b' holds labels outside classes=\[0, 1\]"):
+        resolve_classes([0, 1], ROWS, ["a", "b"], facts)

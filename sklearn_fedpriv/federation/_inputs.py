@@ -161,7 +161,7 @@ def _validated(
             raise ValueError(f"One party may hold at most {MAX_ROWS} rows; split it in several.")
     except (ValueError, TypeError) as error:
         if n_parties == 1:
-            if np.ndim(X) > 2:
+            if getattr(X, "ndim", 2) > 2:
                 error.add_note(_FORMS)
             raise
         raise type(error)(f"Party {name!r}: {error}") from error

@@ -7,6 +7,7 @@ answer with ``Opening``. Every message names the federation, the terms and the r
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from sklearn_fedpriv._wire import digest, record
 from sklearn_fedpriv.exceptions import BudgetExceeded
@@ -29,6 +30,7 @@ class Ask:
     share: Fraction
 
 
+@lru_cache(maxsize=4)  # the parties of one process derive the same
 def sum_task(terms: Terms, ask: Ask) -> tuple[SumTask, Noise]:
     """The secure sum of one release and each party's noise, as every role derives them."""
     query = ask.query

@@ -7,6 +7,7 @@ the query, the same at every party and at the server (G6).
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from math import ceil, inf, isqrt
 
 import gmpy2
@@ -87,7 +88,7 @@ class Terms:
         if self.calibration not in CALIBRATIONS:
             raise ValueError(f"calibration must be one of {CALIBRATIONS}.")
 
-    @property
+    @cached_property
     def digest(self) -> bytes:
         """SHA-256 of the terms."""
         return digest(self)

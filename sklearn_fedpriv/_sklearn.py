@@ -5,13 +5,11 @@ from types import FrameType
 
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_y as check_y
 from sklearn.utils.validation import _get_feature_names as get_feature_names
 
 __all__ = [
     "Interval",
     "StrOptions",
-    "check_y",
     "fit_context",
     "get_feature_names",
     "inside_search",

@@ -128,7 +128,10 @@ def _decode(data: memoryview, at: int, depth: int) -> tuple[Any, int]:
         return {b"N": None, b"T": True, b"F": False}[tag], at
     if tag == b"D":
         raw, at = _take(data, at, 8)
-        return struct.unpack(">d", raw)[0], at
+        number = struct.unpack(">d", raw)[0]
+        if number != number:
+            raise ProtocolError("A number in the message is NaN.")
+        return number, at
     if tag in b"ISB":
         raw, at = _take_sized(data, at)
         if tag == b"I":
@@ -183,7 +186,7 @@ def _array(dtype: Any, shape: Any, raw: bytes) -> np.ndarray:
     size = 1
     for n in shape:
         size *= n
-    if size * np.dtype(dtype).itemsize != len(raw):
+    if size * np.dtype(dtype).itemsize != len(raw) or max(shape, default=0) >= 2**48:
         raise ProtocolError("An array in the message has the wrong length.")
     return np.frombuffer(raw, dtype=dtype).reshape(shape)
 

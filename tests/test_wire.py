@@ -102,6 +102,8 @@ def _swap(data, old, new):
         (lambda data: data[:16] + b"L" + b"\xff" * 8, "ends too early"),
         (lambda data: data[:16] + (b"L" + bytes(7) + b"\x01") * 40 + b"N", "nested too deeply"),
         (lambda data: data[:16] + b"Z", "Unknown tag"),
+        (lambda data: data[:16] + b"D" + b"\xff" * 8, "is NaN"),
+        (lambda data: to_bytes(np.zeros((0, 7)))[:-16].replace(b"\x07", b"\x7f" * 1), "ends too"),
     ],
 )
 def test_a_spoilt_message_is_refused(spoil, message):

@@ -32,7 +32,7 @@ NURSERY_ROWS = 12_960
 # Values beyond are held to the end of the range.
 ADULT_BOUNDS = {
     "age": (17, 90),  # years; the survey takes persons over 16 and cuts ages at 90
-    "education_num": (1, 17),  # 1 preschool ... 16 doctorate
+    "education_num": (0, 16),  # 1 preschool ... 16 doctorate: one a bin
     "capital_gain": (0, 16_000),  # US dollars a year; more is rare, and counts as the most
     "capital_loss": (0, 4_000),  # US dollars a year
     "hours_per_week": (1, 99),  # two digits on the form

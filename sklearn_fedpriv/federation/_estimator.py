@@ -6,6 +6,9 @@ from math import inf
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
+import numpy as np
+from sklearn.utils.validation import validate_data
+
 from sklearn_fedpriv._sklearn import Interval, StrOptions
 from sklearn_fedpriv.exceptions import NotPrivateWarning, UnprovenPrivacyWarning
 from sklearn_fedpriv.federation._federation import SECURE_SUMS, Federation
@@ -16,16 +19,27 @@ from sklearn_fedpriv.privacy._ledger import PlannedRelease, budget
 from sklearn_fedpriv.privacy._randomness import seed_key
 from sklearn_fedpriv.secure._protocol import SecureSum
 
+LARGEST_EPSILON = 1e15
+
 # Constraints of the arguments that every federated estimator has.
 FEDERATED_CONSTRAINTS: dict[str, list] = {
     "epsilon": [Interval(Real, 0, None, closed="right")],
-    "delta": [Interval(Real, 0, 1, closed="neither")],
+    "delta": [Interval(Real, 0, 1, closed="left")],
     "min_honest": [Interval(Integral, 1, None, closed="left"), None],
     "max_dropouts": [Interval(Integral, 0, None, closed="left")],
     "secure_sum": [StrOptions(set(SECURE_SUMS)), SecureSum],
     "calibration": [StrOptions({"proved", "published"})],
-    "n_jobs": [Integral, None],
-    "random_state": ["random_state"],
+    "n_jobs": [
+        Interval(Integral, 1, None, closed="left"),
+        Interval(Integral, None, -1, closed="right"),
+        None,
+    ],
+    "random_state": [
+        Interval(Integral, 0, None, closed="left"),
+        np.random.RandomState,  # noqa: TID251
+        np.random.Generator,
+        None,
+    ],
     "verbose": ["verbose"],
 }
 
@@ -68,6 +82,12 @@ class FederatedMixin:
         score: float = super().score(X, y, sample_weight)  # type: ignore[misc]
         return score
 
+    def _check_table(self, X: Any, **check_params: Any) -> Any:
+        """One table, validated, for ``predict`` and its kin."""
+        if isinstance(X, Federation) or looks_like_parties(X):
+            raise TypeError(f"{type(self).__name__} predicts for one table, not for parties.")
+        return validate_data(self, X, reset=False, **check_params)
+
     def _start(
         self,
         federation: Federation,
@@ -79,8 +99,13 @@ class FederatedMixin:
     ) -> Run:
         """Begin the fit's releases under this estimator's budget; warn where nothing is proved."""
         name = type(self).__name__
-        if isinstance(self.epsilon, bool):
-            raise ValueError(f"epsilon of {name} must be a number above 0, or inf; got a bool.")
+        if isinstance(self.epsilon, bool) or self.epsilon > LARGEST_EPSILON and self.epsilon != inf:
+            raise ValueError(
+                f"epsilon of {name} must be a number in (0, {LARGEST_EPSILON:g}], or inf; got "
+                f"{self.epsilon!r}."
+            )
+        if self.delta == 0 and mechanism == "gaussian":
+            raise ValueError(f"delta of {name} must be above 0 with Gaussian noise; got 0.")
         if self.epsilon == inf:
             warnings.warn(
                 f"{name}(epsilon=inf) adds no noise: nothing is protected.",

@@ -4,14 +4,14 @@ import os
 import warnings
 from collections.abc import Sequence
 from copy import copy
-from numbers import Integral
 from typing import Any
 
 from sklearn_fedpriv._wire import digest
-from sklearn_fedpriv.exceptions import TooFewParties
-from sklearn_fedpriv.federation._party import Party, PartyRun
+from sklearn_fedpriv.exceptions import FedPrivWarning, TooFewParties
+from sklearn_fedpriv.federation._messages import check_sizes
+from sklearn_fedpriv.federation._party import PartyRun, as_party
 from sklearn_fedpriv.federation._run import Run
-from sklearn_fedpriv.federation._terms import Terms
+from sklearn_fedpriv.federation._terms import Terms, check_trust
 from sklearn_fedpriv.privacy._ceiling import reserve
 from sklearn_fedpriv.privacy._ledger import Budget, PlannedRelease
 from sklearn_fedpriv.privacy._randomness import derive_key
@@ -36,6 +36,7 @@ class Federation:
         all. Fewer honest parties mean larger shares of noise; 1 is local differential privacy.
     max_dropouts : int, default=0
         So many parties may be missing from a sum; their shares of noise are made up for in advance.
+        In a rehearsal nobody goes missing: a party that fails ends the fit.
     secure_sum : {"plain", "paillier"} or settings, default="plain"
         How answers are added: ``"paillier"`` lets nobody see a single one.
     n_jobs : int, default=None
@@ -45,6 +46,8 @@ class Federation:
     ----------
     names : tuple of str
         The parties' names; unnamed ones are ``"0"``, ``"1"``, ...
+    rehearsal : bool
+        Whether all rows are in this process.
 
     Examples
     --------
@@ -57,6 +60,8 @@ class Federation:
     4
     """
 
+    rehearsal = True
+
     def __init__(
         self,
         parties: Sequence,
@@ -66,11 +71,11 @@ class Federation:
         secure_sum: str | SecureSum = "plain",
         n_jobs: int | None = None,
     ) -> None:
-        self.parties = tuple(
-            party if isinstance(party, Party) else Party(*party) for party in parties
-        )
+        self.parties = tuple(map(as_party, parties))
         if not self.parties:
             raise TooFewParties("A federation needs at least one party; got none.")
+        if len(set(map(id, self.parties))) < len(self.parties):
+            raise ValueError("The same Party object came twice.")
         self.names = tuple(
             str(i) if party.name is None else party.name for i, party in enumerate(self.parties)
         )
@@ -86,7 +91,7 @@ class Federation:
         self.transforms: tuple = ()
         self._id = os.urandom(16)
         self._shared = _Shared()
-        _check_trust(len(self.parties), self.min_honest, max_dropouts)
+        check_trust(len(self.parties), self.min_honest, max_dropouts)
         if len(self.parties) > 1:
             self.secure_sum.check(len(self.parties), self.min_honest, max_dropouts)
 
@@ -165,11 +170,13 @@ class Federation:
             transforms=self.transforms,
             seeded=seed is not None,
         )
+        server = settings.server(public)
+        check_sizes(terms, server)
         runs = []
         for name, party, (X, y) in zip(self.names, self.parties, self._coded(), strict=True):
             side = settings.party(name, public, secrets[name])
             key = None if seed is None else derive_key(seed, terms.fit, name)
-            runs.append(PartyRun(party, X, y, terms, side, key))
+            runs.append(PartyRun(party, X, y, terms, public, side, key))
         for run in runs:
             run.check()
         entry = runs[0].entry
@@ -177,7 +184,15 @@ class Federation:
         for run in runs:
             run.join()
         self._shared.n_fits += 1
-        return Run(terms, runs, settings.server(public), n_jobs=self.n_jobs, verbose=verbose)
+        return Run(
+            terms,
+            runs,
+            server,
+            n_jobs=self.n_jobs,
+            rehearsal=self.rehearsal,
+            verbose=verbose,
+            on_failure=self._shared.forget_keys,
+        )
 
     def _coded(self) -> list[tuple[Any, Any]]:
         """Every party's rows after the transforms; what several parties warn of is said once."""
@@ -190,9 +205,15 @@ class Federation:
                     X, y = step.apply(X, y)
             rows.append((X, y))
             for warning in caught:
-                heard.setdefault((warning.category, str(warning.message)), []).append(name)
+                if issubclass(warning.category, FedPrivWarning):
+                    heard.setdefault((warning.category, str(warning.message)), []).append(name)
+                else:
+                    warnings.warn_explicit(
+                        warning.message, warning.category, warning.filename, warning.lineno
+                    )
         for (category, text), names in heard.items():
-            warnings.warn(f"Parties {', '.join(map(repr, names))}: {text}", category, stacklevel=5)
+            who = "Party" if len(names) == 1 else "Parties"
+            warnings.warn(f"{who} {', '.join(map(repr, names))}: {text}", category, stacklevel=5)
         return rows
 
 
@@ -211,6 +232,10 @@ class _Shared:
             )
         return self._keys
 
+    def forget_keys(self) -> None:
+        """After any error in opening, the next fit deals new keys (G18)."""
+        self._keys = None
+
 
 def as_secure_sum(secure_sum: str | SecureSum) -> SecureSum:
     """The settings behind a name."""
@@ -221,18 +246,3 @@ def as_secure_sum(secure_sum: str | SecureSum) -> SecureSum:
     raise ValueError(
         f"secure_sum must be one of {sorted(SECURE_SUMS)} or a settings object; got {secure_sum!r}."
     )
-
-
-def _check_trust(n_parties: int, min_honest: int, max_dropouts: int) -> None:
-    for name, value, low in (("min_honest", min_honest, 1), ("max_dropouts", max_dropouts, 0)):
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
-            raise ValueError(f"{name} must be an int of at least {low} or None; got {value!r}.")
-    if min_honest > n_parties:
-        raise TooFewParties(
-            f"min_honest={min_honest} needs at least as many parties; got {n_parties}."
-        )
-    if max_dropouts >= min_honest or max_dropouts >= n_parties:
-        raise ValueError(
-            f"max_dropouts must be below min_honest={min_honest} and below the number of parties "
-            f"{n_parties}; got {max_dropouts}."
-        )

@@ -15,6 +15,7 @@ here, with the party named, before anything is charged.
 """
 
 import inspect
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from sklearn_fedpriv._sklearn import inside_search
+from sklearn_fedpriv._sklearn import get_feature_names, inside_search
 from sklearn_fedpriv.federation._federation import Federation, as_secure_sum
 from sklearn_fedpriv.federation._party import Party
 from sklearn_fedpriv.federation._query import MAX_ROWS
@@ -62,12 +63,13 @@ def gather(
                 "fit(federation) takes neither y nor parties; the federation has them."
             )
         _check_same_trust(estimator, X)
-        federation = X
+        federation = copy(X)
+        federation.n_jobs = X.n_jobs if estimator.n_jobs is None else estimator.n_jobs
     elif parties is not None:
         return _from_labels(estimator, X, y, parties, check_params)
     else:
         members = _members(X, y)
-        if len(members) > 1 and inside_search():
+        if looks_like_parties(X) and inside_search():
             raise ValueError(
                 "A list of parties cannot be split by scikit-learn's searches: pass one table with "
                 "parties=labels, or use DPHypeSearchCV."
@@ -132,7 +134,9 @@ def _from_labels(
     if looks_like_parties(X):
         raise TypeError(f"parties=labels goes with one table, not with a list of parties. {_FORMS}")
     X, y = _validated(estimator, X, y, "", 0, 1, check_params)
-    labels = column_or_1d(labels)
+    labels = column_or_1d(labels, dtype=object, input_name="parties")
+    if any(label is None or label != label or label == "" for label in labels):
+        raise ValueError("parties must name every row's party; None, NaN or an empty text came.")
     if len(labels) != X.shape[0]:
         raise ValueError(
             f"parties must hold one label a row: got {len(labels)} labels for {X.shape[0]} rows."
@@ -150,6 +154,7 @@ def _validated(
 ) -> tuple[Any, Any]:
     """One party's rows as arrays; the first party sets the estimator's columns."""
     required = get_tags(estimator).target_tags.required
+    table = X
     try:
         if required:
             X, y = validate_data(estimator, X, y, reset=i == 0, **check_params)
@@ -157,11 +162,14 @@ def _validated(
             X, y = validate_data(estimator, X, reset=i == 0, **check_params), None
         if required and is_classifier(estimator):
             check_classification_targets(y)
+        named = get_feature_names(table) is not None
+        if i > 0 and named != hasattr(estimator, "feature_names_in_"):
+            raise ValueError("all parties' tables must have column names, or none of them.")
         if X.shape[0] > MAX_ROWS:
             raise ValueError(f"One party may hold at most {MAX_ROWS} rows; split it in several.")
     except (ValueError, TypeError) as error:
         if n_parties == 1:
-            if getattr(X, "ndim", 2) > 2:
+            if getattr(X, "ndim", 0) != 2:
                 error.add_note(_FORMS)
             raise
         raise type(error)(f"Party {name!r}: {error}") from error

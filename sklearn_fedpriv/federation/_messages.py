@@ -11,9 +11,9 @@ from functools import lru_cache
 
 from sklearn_fedpriv._wire import digest, record
 from sklearn_fedpriv.exceptions import BudgetExceeded
-from sklearn_fedpriv.federation._query import Query
+from sklearn_fedpriv.federation._query import Query, party_limit
 from sklearn_fedpriv.federation._terms import LOG2_FAILURE, Noise, Terms, noise_for
-from sklearn_fedpriv.secure._protocol import Binding, SumTask
+from sklearn_fedpriv.secure._protocol import Binding, ServerSide, SumTask
 
 
 @record
@@ -29,6 +29,10 @@ class Ask:
     query: Query
     share: Fraction
 
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise ValueError(f"the share of a release must be in (0, 1]; got {self.share}")
+
 
 @lru_cache(maxsize=4)  # the parties of one process derive the same
 def sum_task(terms: Terms, ask: Ask) -> tuple[SumTask, Noise]:
@@ -40,18 +44,7 @@ def sum_task(terms: Terms, ask: Ask) -> tuple[SumTask, Noise]:
             f"{query.unit} adds, and is refused."
         )
     noise = noise_of(terms, query, ask.share)
-    bits = LOG2_FAILURE + terms.n_coordinates.bit_length()
-    n = len(terms.parties)
-    task = SumTask(
-        binding=ask.binding,
-        request=digest(ask),
-        parties=terms.parties,
-        max_dropouts=terms.max_dropouts,
-        length=query.length,
-        party_limit=noise.scale * query.party_limit + noise.tail(1, bits),
-        limit=n * noise.scale * query.party_limit + noise.tail(n, bits),
-    )
-    return task, noise
+    return _task(terms, ask.binding, digest(ask), query.length, query.squared_norm, noise), noise
 
 
 def noise_of(terms: Terms, query: Query, share: Fraction) -> Noise:
@@ -62,4 +55,34 @@ def noise_of(terms: Terms, query: Query, share: Fraction) -> Noise:
         share,
         query.squared_sensitivity(terms.adjacency),
         query.sensitivity(terms.adjacency) if laplace else 0,
+    )
+
+
+def check_sizes(terms: Terms, server: ServerSide) -> None:
+    """Refuse a plan whose sums might not fit their words, before anything is charged (G12).
+
+    The words are widest for the smallest sensitivity, whose answers are multiplied most, or for the
+    largest, whose answers are largest.
+    """
+    binding = Binding(terms.federation, terms.digest, 0)
+    for planned in terms.plan:
+        for squared in (1, planned.squared):
+            noise = noise_for(terms, planned.share, squared, squared)
+            server.check(_task(terms, binding, b"", planned.length, squared, noise))
+
+
+def _task(
+    terms: Terms, binding: Binding, request: bytes, length: int, squared: int, noise: Noise
+) -> SumTask:
+    n = len(terms.parties)
+    bits = LOG2_FAILURE + terms.n_coordinates.bit_length()
+    limit = noise.scale * party_limit(terms.unit, squared)
+    return SumTask(
+        binding=binding,
+        request=request,
+        parties=terms.parties,
+        max_dropouts=terms.max_dropouts,
+        length=length,
+        party_limit=limit + noise.tail(1, bits),
+        limit=n * limit + noise.tail(n, bits),
     )

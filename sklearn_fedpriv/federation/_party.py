@@ -6,7 +6,12 @@ answer itself is ``answer``, a pure function of a job, which any joblib backend 
 """
 
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -68,15 +73,32 @@ class Party:
         if name is not None and (not isinstance(name, str) or not name):
             raise ValueError(f"name of a Party must be a text or None; got {name!r}.")
         for what, value in (("max_epsilon", max_epsilon), ("max_delta", max_delta)):
-            if value is not None and not value > 0:
-                raise ValueError(f"{what} of a Party must be above 0 or None; got {value!r}.")
+            if value is not None and not (isinstance(value, Real) and value >= 0):
+                raise ValueError(
+                    f"{what} of a Party must be a number from 0 or None; got {value!r}."
+                )
         self.X = X
         self.y = y
         self.name = name
-        self.ledger = Ledger(max_epsilon, max_delta, owner=name or "unnamed")
+        self.ledger = Ledger(max_epsilon, max_delta)
 
     def __repr__(self) -> str:
         return f"Party(name={self.name!r})"
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "A Party cannot be copied or sent to another process: its ledger would lose what is "
+            "spent there. Send its rows, and use privacy_budget for a ceiling over processes."
+        )
+
+
+def as_party(value: Any) -> Party:
+    """A party from a ``Party`` or an ``(X, y)`` pair."""
+    if isinstance(value, Party):
+        return value
+    if isinstance(value, tuple) and len(value) == 2:
+        return Party(*value)
+    raise TypeError(f"A party is a Party or a tuple (X, y); got a {type(value).__name__}.")
 
 
 @dataclass(frozen=True)
@@ -101,6 +123,8 @@ class PartyRun:
     X, y : ndarray
         The rows after the transforms of the terms.
     terms : Terms
+    public : record or None
+        Public keys of the secure sum, which the terms name by their digest.
     side : PartySide
         The party's part of the secure sum, with its secrets.
     seed : bytes or None
@@ -113,29 +137,37 @@ class PartyRun:
         X: np.ndarray,
         y: np.ndarray | None,
         terms: Terms,
+        public: Any,
         side: PartySide,
         seed: bytes | None,
     ) -> None:
         self.name = side.name
+        if self.name not in terms.parties or digest(public) != terms.keys:
+            raise ProtocolError(f"Party {self.name!r} is not in the terms, or has other keys.")
+        if terms.seeded != (seed is not None):
+            raise ProtocolError(f"Party {self.name!r} and the terms disagree on the seed.")
         self._party, self._X, self._y = party, X, y
         self._terms, self._side, self._seed = terms, side, seed
         self._ledger = RunLedger(terms.charged, terms.plan, f"party {side.name!r}")
         self._log = ReleaseLog()
+        self._task: SumTask | None = None
         self._next = 0
 
     @property
     def entry(self) -> LedgerEntry:
         """The whole fit as one line of the party's ledger; no proof means no finite epsilon."""
         charged = self._terms.charged
-        return LedgerEntry(self._terms.digest.hex(), charged.epsilon, charged.delta)
+        return LedgerEntry(
+            self._terms.digest.hex(), charged.epsilon, charged.delta, self._terms.seeded
+        )
 
     def check(self) -> None:
         """The party's veto on the whole fit; charges nothing."""
-        self._party.ledger.check(self.entry)
+        self._party.ledger.check(self.entry, self.name)
 
     def join(self) -> None:
         """Charge the whole fit, before its first release."""
-        self._party.ledger.commit(self.entry)
+        self._party.ledger.commit(self.entry, self.name)
 
     def charge(self, ask: Ask) -> Job:
         """Check one request against the terms, charge it, and hand out the work (G6)."""
@@ -148,12 +180,15 @@ class PartyRun:
             )
         task, noise = sum_task(self._terms, ask)
         self._side.check(task)
-        self._ledger.commit(type(ask.query).__name__, noise.event, ask.query.length)
+        query = ask.query
+        self._ledger.commit(type(query).__name__, noise.event, query.length, query.squared_norm)
+        self._task = task
         self._next += 1
         return Job(self._side, task, ask.query, noise, self._X, self._y, self._seed)
 
-    def sent(self, task: SumTask, protected: Protected) -> Protected:
-        """Remember the answer before it leaves (G16)."""
+    def sent(self, protected: Protected) -> Protected:
+        """Remember the answer to the latest request before it leaves (G16)."""
+        task = self._latest()
         self._log.store("protect", task.binding, task.request, to_bytes(protected))
         return protected
 
@@ -162,8 +197,15 @@ class PartyRun:
         stored = self._log.replay("protect", ask.binding, digest(ask))
         return None if stored is None else from_bytes(stored, Protected)
 
-    def open(self, task: SumTask, request: OpenRequest) -> Opening:
-        """Help to open, once a release, after checking what is opened (G16)."""
+    def _latest(self) -> SumTask:
+        """The sum of the latest request, as this party derived it from the terms."""
+        if self._task is None:
+            raise ProtocolError(f"Party {self.name!r} has been asked nothing.")
+        return self._task
+
+    def open(self, request: OpenRequest) -> Opening:
+        """Help to open the latest sum, once, after checking what is opened (G16)."""
+        task = self._latest()
         asked = digest(request)
         stored = self._log.replay("open", task.binding, asked)
         if stored is not None:
@@ -202,12 +244,32 @@ def answer(job: Job) -> Protected:
     return job.side.protect(job.task, noisy, os.urandom)
 
 
-_controller: ThreadpoolController | None = None
+_lock = threading.Lock()
+_inside = 0
+_limit: Any = None
 
 
-def one_thread() -> Any:
-    """Numerical libraries on one thread, so that floats add up in one order (G21)."""
-    global _controller
-    if _controller is None:
-        _controller = ThreadpoolController()
-    return _controller.limit(limits=1)
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Numerical libraries on one thread, so that floats add up in one order (G21).
+
+    The limit belongs to the process: the first answer that is computed sets it, and the last of
+    those that overlap lifts it.
+    """
+    global _inside, _limit
+    with _lock:
+        if _inside == 0:
+            _limit = _controller().limit(limits=1)
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if _inside == 0:
+                _limit.restore_original_limits()
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()

@@ -114,7 +114,14 @@ def resolve_classes(
     -------
     classes : ndarray of shape (n_classes,), sorted
     """
-    labels = [np.unique(y) for _, y in rows if y is not None]
+    labels = []
+    for party, (_, y) in zip(parties, rows, strict=True):
+        try:
+            labels.append(np.unique(np.asarray(y)))
+        except TypeError as error:
+            raise ValueError(f"Party {party!r} mixes texts and numbers in its labels.") from error
+    if len({present.dtype.kind in "OSU" for present in labels}) > 1:
+        raise ValueError("Some parties' labels are texts and others' are numbers.")
     if classes is None:
         found = np.unique(np.concatenate(labels))
         if len(found) < 2:
@@ -161,11 +168,14 @@ def resolve_columns(
     facts : RowFacts
     """
     declared_values = _by_column("categories", categories, feature_names)
-    if _is_pair(bounds):
+    for_all = _is_pair(bounds)
+    if for_all:
         bounds = [bounds] * len(feature_names)
     declared_bounds = _by_column("bounds", bounds, feature_names)
     columns, found_values, found_bounds = [], {}, {}
     for j, name in enumerate(feature_names):
+        if declared_values[j] is not None and declared_bounds[j] is not None and not for_all:
+            raise ValueError(f"Column {name!r} has both categories and bounds; declare one.")
         if declared_values[j] is not None:
             columns.append(Column(name, _checked_categories(name, declared_values[j])))
             if not isinstance(columns[-1].categories[0], str):
@@ -181,6 +191,7 @@ def resolve_columns(
             found_values[name] = values
             columns.append(Column(name, tuple(values)))
         else:
+            _check_numeric(name, j, rows, parties, "no categories")
             low = float(min(part.min() for part in parts))
             high = float(max(part.max() for part in parts))
             if low == high:  # a constant column still needs a range
@@ -202,9 +213,12 @@ def as_numbers(values: np.ndarray) -> np.ndarray | None:
 
 
 def _check_numeric(name: str, j: int, rows: Rows, parties: Sequence[str], what: str) -> None:
-    """Refuse texts where numbers were declared, naming party and column."""
+    """Refuse texts and missing values where numbers are needed, naming party and column."""
     for party, (X, _) in zip(parties, rows, strict=True):
-        if as_numbers(X[:, j]) is None:
+        numbers = as_numbers(X[:, j])
+        if numbers is not None and not np.isfinite(numbers).all():
+            raise ValueError(f"Party {party!r}: column {name!r} has missing or infinite values.")
+        if numbers is None:
             raise ValueError(
                 f"Party {party!r}: column {name!r} has {what} but holds texts. Declare its "
                 "categories as texts instead."
@@ -230,6 +244,8 @@ def _by_column(what: str, declared: Any, feature_names: Sequence[str]) -> list:
             index = int(key) if isinstance(key, Integral) else _index(what, key, feature_names)
             if not 0 <= index < n:
                 raise ValueError(f"{what}: there is no column {key!r}; there are {n}.")
+            if entries[index] is not None:
+                raise ValueError(f"{what}: column {feature_names[index]!r} is declared twice.")
             entries[index] = value
         return entries
     if isinstance(declared, str) or not isinstance(declared, Sequence | np.ndarray):
@@ -246,14 +262,20 @@ def _index(what: str, key: Any, feature_names: Sequence[str]) -> int:
 
 
 def _checked_categories(name: str, values: Any) -> tuple:
+    if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
+        raise ValueError(f"categories of column {name!r} must be a list; got {values!r}.")
     values = tuple(value.item() if isinstance(value, np.generic) else value for value in values)
-    texts = {isinstance(value, str) for value in values}
-    if len(texts) != 1 or len(set(values)) != len(values):
+    kinds = {str if isinstance(value, str) else _finite(value) for value in values}
+    if kinds not in ({str}, {True}) or len(set(values)) != len(values):
         raise ValueError(
             f"categories of column {name!r} must be distinct, and all texts or all numbers; got "
             f"{list(values)!r}."
         )
     return values
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, Real) and isfinite(value)
 
 
 def _checked_bounds(name: str, pair: Any) -> tuple[float, float]:

@@ -12,6 +12,7 @@ are rounded to ticks, each contribution by itself, and the ticks are summed (G8)
 """
 
 from abc import ABC, abstractmethod
+from math import isqrt
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,7 +40,6 @@ class Query(ABC):
     """
 
     unit: ClassVar[str]
-    adjacency: ClassVar[str]
     integral: ClassVar[bool] = False
     length: int
     bound: Any
@@ -72,9 +72,9 @@ class Query(ABC):
         return self.absolute_bound * (2 if adjacency == "replace" else 1)
 
     @property
-    @abstractmethod
     def party_limit(self) -> int:
         """Largest size of one number, in ticks, of one party's answer."""
+        return party_limit(self.unit, self.squared_norm)
 
     @abstractmethod
     def ticks(self, X: np.ndarray, y: np.ndarray | None, stream: Stream | None) -> np.ndarray:
@@ -89,19 +89,19 @@ class Query(ABC):
         return self.lattice.encode(clip_rows(rows, self.bound))
 
 
+def party_limit(unit: str, squared_norm: int) -> int:
+    """Largest size of one number of one party's answer, given the bound of one contribution."""
+    return (MAX_ROWS if unit == "record" else 1) * (isqrt(squared_norm) + 1)
+
+
 class RowQuery(Query):
     """A sum over rows; a subclass defines ``contributions``."""
 
     unit = "record"
-    adjacency = "add_remove"
 
     @abstractmethod
     def contributions(self, X: np.ndarray, y: np.ndarray | None) -> np.ndarray:
         """What each row adds, shape (n_rows, length)."""
-
-    @property
-    def party_limit(self) -> int:
-        return MAX_ROWS * (int(self.squared_norm**0.5) + 1)
 
     def ticks(self, X: np.ndarray, y: np.ndarray | None, stream: Stream | None) -> np.ndarray:
         """The definition: contributions held to the bound row by row, rounded, then summed.
@@ -120,15 +120,10 @@ class PartyQuery(Query):
     """One vector a party; a subclass defines ``local``."""
 
     unit = "party"
-    adjacency = "replace"
 
     @abstractmethod
     def local(self, X: np.ndarray, y: np.ndarray | None, stream: Stream | None) -> np.ndarray:
         """The party's own result, shape (length,)."""
-
-    @property
-    def party_limit(self) -> int:
-        return int(self.squared_norm**0.5) + 1
 
     def ticks(self, X: np.ndarray, y: np.ndarray | None, stream: Stream | None) -> np.ndarray:
         vector: np.ndarray = self._bounded_ticks(self.local(X, y, stream)[None, :])[0]

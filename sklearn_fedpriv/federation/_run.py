@@ -7,13 +7,14 @@
 """
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from time import perf_counter
 
 import numpy as np
 from joblib import Parallel, delayed
 
+from sklearn_fedpriv.exceptions import FedPrivError
 from sklearn_fedpriv.federation._messages import Ask, sum_task
 from sklearn_fedpriv.federation._party import PartyRun, answer
 from sklearn_fedpriv.federation._query import Query
@@ -41,6 +42,8 @@ class Run:
         Whether all rows are in this process.
     verbose : int
         Above 0: one line a release.
+    on_failure : callable
+        Called when a sum could not be opened.
     """
 
     def __init__(
@@ -52,12 +55,14 @@ class Run:
         n_jobs: int | None = None,
         rehearsal: bool = True,
         verbose: int = 0,
+        on_failure: Callable[[], None] = lambda: None,
     ) -> None:
         self.terms = terms
         self.rehearsal = rehearsal
         self._parties = {party.name: party for party in parties}
         self._server = server
         self._n_jobs, self._verbose = n_jobs, verbose
+        self._on_failure = on_failure
         self._ledger = RunLedger(terms.charged, terms.plan, "the server")
         self._released: dict[str, int] = {}
 
@@ -106,18 +111,22 @@ class Run:
         ask = Ask(Binding(terms.federation, terms.digest, number), query, share)
         task, noise = sum_task(terms, ask)
         self._server.check(task)
-        self._ledger.commit(name, noise.event, query.length)
+        self._ledger.commit(name, noise.event, query.length, query.squared_norm)
         jobs = [party.charge(ask) for party in self._parties.values()]
 
         answers = Parallel(n_jobs=self._n_jobs)(delayed(answer)(job) for job in jobs)
-        sent = [self._parties[reply.sender].sent(task, reply) for reply in answers]
+        sent = [self._parties[reply.sender].sent(reply) for reply in answers]
 
-        request = self._server.gather(task, sent)
-        openers = self._server.openers(task, request)
-        openings = Parallel(n_jobs=self._n_jobs, prefer="threads")(
-            delayed(self._parties[name].open)(task, request) for name in openers
-        )
-        total = self._server.finish(task, request, openings)
+        try:
+            request = self._server.gather(task, sent)
+            openers = self._server.openers(task, request)
+            openings = Parallel(n_jobs=self._n_jobs, prefer="threads")(
+                delayed(self._parties[opener].open)(request) for opener in openers
+            )
+            total = self._server.finish(task, request, openings)
+        except FedPrivError:
+            self._on_failure()
+            raise
         self._released[name] = self._released.get(name, 0) + 1
         if self._verbose:
             spent = (

@@ -8,13 +8,16 @@ the query, the same at every party and at the server (G6).
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import product
 from math import ceil, inf, isqrt
+from numbers import Integral
 
 import gmpy2
 import numpy as np
 
 from sklearn_fedpriv._wire import digest, record
-from sklearn_fedpriv.privacy._calibration import gaussian_epsilon
+from sklearn_fedpriv.exceptions import TooFewParties
+from sklearn_fedpriv.privacy._calibration import SMOOTHING_LOSS, gaussian_epsilon
 from sklearn_fedpriv.privacy._events import Event, GaussianEvent, PureEvent, UnprotectedEvent
 from sklearn_fedpriv.privacy._ledger import Budget, PlannedRelease
 from sklearn_fedpriv.privacy._noise import discrete_gaussian, polya_share
@@ -23,6 +26,7 @@ from sklearn_fedpriv.privacy._tails import gaussian_tail, polya_tail, ratio_for
 from sklearn_fedpriv.secure._protocol import SecureSum
 
 CALIBRATIONS = ("proved", "published")
+NEIGHBOURS = tuple(product(("record", "party"), ("add_remove", "replace")))
 
 # G10. The unknown shares together are charged as a Gaussian with LOST ticks^2 less of variance.
 # Ticks are multiplied by a whole number until that loss is under 0.4 % of the variance and until a
@@ -81,6 +85,11 @@ class Terms:
     seeded: bool
 
     def __post_init__(self) -> None:
+        check_trust(len(self.parties), self.min_honest, self.max_dropouts)
+        if list(self.parties) != sorted(set(self.parties)):
+            raise ValueError("The parties of the terms must be distinct and sorted.")
+        if (self.unit, self.adjacency) not in NEIGHBOURS:
+            raise ValueError(f"unit and adjacency must be one of {NEIGHBOURS}.")
         if sum(planned.share for planned in self.plan) > 1:
             raise ValueError("The plan's shares add up to more than the budget.")
         if len({planned.query for planned in self.plan}) < len(self.plan):
@@ -128,7 +137,9 @@ class Terms:
         # One share has variance (A + LOST) / m where all m have mu^2 A: see noise_for.
         smallest = max(_SMALLEST_TOTAL, _SMALLEST_SHARE * m)
         worst = total * m * smallest / (smallest + LOST - LOST * m)
-        return gaussian_epsilon(worst, self.budget.delta)
+        loss = SMOOTHING_LOSS * self.n_coordinates
+        epsilon = gaussian_epsilon(worst, self.budget.delta * (1 - loss)) + float(2 * loss)
+        return max(epsilon, float(self.budget.epsilon))
 
 
 @dataclass(frozen=True)
@@ -166,6 +177,22 @@ class Noise:
         if self.polya:
             return polya_tail(self.share, n_shares, self.polya, log2_failure)
         return gaussian_tail(n_shares * self.share, log2_failure)
+
+
+def check_trust(n_parties: int, min_honest: int, max_dropouts: int) -> None:
+    """Refuse a trust that makes no sense, or that leaves no honest share of noise (G9)."""
+    for name, value, low in (("min_honest", min_honest, 1), ("max_dropouts", max_dropouts, 0)):
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
+            raise ValueError(f"{name} must be an int of at least {low} or None; got {value!r}.")
+    if min_honest > n_parties:
+        raise TooFewParties(
+            f"min_honest={min_honest} needs at least as many parties; got {n_parties}."
+        )
+    if max_dropouts >= min_honest or max_dropouts >= n_parties:
+        raise ValueError(
+            f"max_dropouts must be below min_honest={min_honest} and below the number of parties "
+            f"{n_parties}; got {max_dropouts}."
+        )
 
 
 def noise_for(terms: Terms, share: Fraction, squared: int, absolute: int) -> Noise:

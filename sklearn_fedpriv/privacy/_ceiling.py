@@ -9,7 +9,7 @@ workers cannot both take the last of the budget (G14).
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from fractions import Fraction
 from math import inf
 from pathlib import Path
@@ -120,23 +120,24 @@ def reserve(parties: tuple[str, ...] | None, epsilon: Exact, delta: Fraction) ->
     every party.
     """
     _active[:] = [path for path in _active if path.exists()]
-    for path in _active:
-        with closing(_open(path)) as database, database:
+    with ExitStack() as stack:  # all or nothing: leaving by an exception rolls every one back
+        databases = [stack.enter_context(closing(_open(path))) for path in _active]
+        for database in databases:
+            stack.enter_context(database)
             database.execute("BEGIN IMMEDIATE")
             for name in parties if parties is not None else ("",):
                 database.execute(
                     "INSERT INTO spent VALUES (?, ?, ?)", (name, str(epsilon), str(delta))
                 )
-            totals = _spent(database)
             ceilings = database.execute("SELECT epsilon, delta FROM ceiling").fetchone()
             for what, cost, total, ceiling in zip(
                 ("epsilon", "delta"),
                 (epsilon, delta),
-                totals,
+                _spent(database),
                 map(_read, ceilings),
                 strict=True,
             ):
-                if total > ceiling:  # leaving by an exception rolls the reservation back
+                if total > ceiling:
                     raise BudgetExceeded(
                         f"privacy_budget allows {what}={float(ceiling):g} in all; this fit asks "
                         f"for {float(cost):g} and would bring it to {float(total):g}. Nothing was "

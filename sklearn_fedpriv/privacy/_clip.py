@@ -12,6 +12,8 @@ norm beyond the bound  scaled down (float), or zero (integer)
 =====================  =============================
 """
 
+from math import isqrt
+
 import numpy as np
 
 
@@ -29,7 +31,9 @@ def clip_rows(rows: np.ndarray, bound: float) -> np.ndarray:
     clipped : ndarray of shape (n, d), float64
         Every norm is at most ``bound * (1 + d * 2**-52)``; all entries are finite.
     """
-    clipped = np.where(np.isfinite(rows), rows, 0.0).astype(np.float64)
+    with np.errstate(over="ignore"):  # wider floats beyond the range become infinite, then 0
+        rows = np.asarray(rows, dtype=np.float64)
+    clipped = np.where(np.isfinite(rows), rows, 0.0)
     largest = np.max(np.abs(clipped), axis=1, keepdims=True, initial=0.0)
     # Dividing by the largest entry first keeps the squares of 1e300 and 1e-300 in range.
     scaled = np.divide(clipped, largest, out=np.zeros_like(clipped), where=largest > 0)
@@ -57,11 +61,14 @@ def clip_integer_rows(
     clipped : ndarray of shape (n, d), int64
         Exact: every row is within the bounds.
     """
-    limit = int(np.ceil(np.sqrt(squared_bound)))
+    if not np.issubdtype(rows.dtype, np.integer):
+        raise TypeError(f"Contributions of whole numbers must be integers; got {rows.dtype}.")
+    limit = isqrt(squared_bound) + 1
     # An entry beyond the bound settles it, and keeps the squares of the others in range.
     beyond = np.any((rows > limit) | (rows < -limit), axis=1)
     small = np.where(beyond[:, None], 0, rows).astype(np.int64)
-    kept = (small * small).sum(axis=1) <= squared_bound
+    exact = small.astype(object) if limit**2 * max(1, rows.shape[1]) >= 2**63 else small
+    kept = (exact * exact).sum(axis=1) <= squared_bound
     if absolute_bound is not None:
-        kept &= np.abs(small).sum(axis=1) <= absolute_bound
-    return np.where(kept[:, None], small, 0)
+        kept &= np.abs(exact).sum(axis=1) <= absolute_bound
+    return np.where(kept.astype(bool)[:, None], small, 0)

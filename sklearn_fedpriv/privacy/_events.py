@@ -21,6 +21,10 @@ class GaussianEvent:
 
     mu_squared: Fraction
 
+    def __post_init__(self) -> None:
+        if not self.mu_squared > 0:
+            raise ValueError("mu_squared must be positive")
+
 
 @record
 @dataclass(frozen=True)
@@ -28,6 +32,10 @@ class PureEvent:
     """One release with discrete Laplace noise: pure ``epsilon``."""
 
     epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        if not self.epsilon > 0:
+            raise ValueError("epsilon must be positive")
 
 
 @record

@@ -79,12 +79,23 @@ class PlannedRelease:
         for Laplace noise. How it is split among them may depend on what was released before.
     length : int
         At most so many released numbers in all of them.
+    squared : int
+        At most this squared L2 norm of one contribution, in ticks; it sizes the words of the sums
+        before anything is charged.
     """
 
     query: str
     count: int
     share: Fraction
     length: int
+    squared: int = 1
+
+    def __post_init__(self) -> None:
+        if min(self.count, self.length, self.squared) < 1 or not 0 < self.share <= 1:
+            raise ValueError(
+                f"A plan's count, length and squared must be at least 1 and its share in (0, 1]; "
+                f"got {self}."
+            )
 
 
 class RunLedger:
@@ -106,6 +117,7 @@ class RunLedger:
             planned.query: (planned.count, planned.share * self.total, planned.length)
             for planned in plan
         }
+        self._squared = {planned.query: planned.squared for planned in plan}
         self._kind = GaussianEvent if budget.mechanism == "gaussian" else PureEvent
 
     @property
@@ -123,18 +135,26 @@ class RunLedger:
             )
         return event.mu_squared if isinstance(event, GaussianEvent) else event.epsilon
 
-    def check(self, query: str, event: Event, length: int) -> None:
-        """Raise ``BudgetExceeded`` if the release is outside the plan; spend nothing."""
+    def check(self, query: str, event: Event, length: int, squared: int) -> None:
+        """Raise ``BudgetExceeded`` if the release is outside the plan; spend nothing.
+
+        ``length`` and ``squared`` are the query's length and squared bound in ticks.
+        """
         if query not in self._left:
             raise BudgetExceeded(f"The plan that {self.owner} agreed to has no {query}.")
         count, share, numbers = self._left[query]
         cost = self._cost(event)
         if count < 1:
             raise BudgetExceeded(f"The plan lets {self.owner} release no further {query}.")
-        if cost > share:
+        if cost > share or cost + self.spent > self.total:
             raise BudgetExceeded(
                 f"The plan leaves {self.owner} {_share(share, self.total)} of the fit's budget for "
                 f"releases of {query}, and this one would take {_share(cost, self.total)}."
+            )
+        if squared > self._squared[query]:
+            raise BudgetExceeded(
+                f"The plan of {self.owner} has {query} with a squared bound of "
+                f"{self._squared[query]} at most; {squared} came."
             )
         if length > numbers:
             raise BudgetExceeded(
@@ -142,9 +162,9 @@ class RunLedger:
                 "were asked for."
             )
 
-    def commit(self, query: str, event: Event, length: int) -> None:
+    def commit(self, query: str, event: Event, length: int, squared: int) -> None:
         """Spend, after the same check."""
-        self.check(query, event, length)
+        self.check(query, event, length, squared)
         count, share, numbers = self._left[query]
         cost = self._cost(event)
         self._left[query] = (count - 1, _minus(share, cost), numbers - length)
@@ -164,11 +184,16 @@ def _share(part: Exact, whole: Exact) -> str:
 @record
 @dataclass(frozen=True)
 class LedgerEntry:
-    """One whole fit, charged before its first release."""
+    """One whole fit, charged before its first release.
+
+    ``seeded`` marks a rehearsal: its noise is known to whoever knows the seed, so its epsilon says
+    what an unseeded fit would cost, not what this one gave away.
+    """
 
     fit: str
     epsilon: Fraction | float
     delta: Fraction
+    seeded: bool = False
 
 
 class Ledger:
@@ -178,15 +203,11 @@ class Ledger:
     ----------
     max_epsilon, max_delta : float or None
         Ceilings over all fits; None sets none.
-    owner : str
     """
 
-    def __init__(
-        self, max_epsilon: float | None = None, max_delta: float | None = None, owner: str = ""
-    ) -> None:
+    def __init__(self, max_epsilon: float | None = None, max_delta: float | None = None) -> None:
         self.max_epsilon = inf if max_epsilon is None else exact(max_epsilon)
         self.max_delta = inf if max_delta is None else exact(max_delta)
-        self.owner = owner
         self.entries: list[LedgerEntry] = []
 
     @property
@@ -199,22 +220,22 @@ class Ledger:
         """Sum over all fits."""
         return sum((entry.delta for entry in self.entries), Fraction(0))
 
-    def check(self, entry: LedgerEntry) -> None:
-        """Raise ``BudgetExceeded`` if the fit does not fit; spend nothing."""
+    def check(self, entry: LedgerEntry, owner: str) -> None:
+        """Raise ``BudgetExceeded``, naming the owner, if the fit does not fit; spend nothing."""
         for name, cost, spent, ceiling in (
             ("epsilon", entry.epsilon, self.epsilon, self.max_epsilon),
             ("delta", entry.delta, self.delta, self.max_delta),
         ):
             if cost + spent > ceiling:
                 raise BudgetExceeded(
-                    f"Party {self.owner!r} allows {name}={float(ceiling):g} in all, has spent "
+                    f"Party {owner!r} allows {name}={float(ceiling):g} in all, has spent "
                     f"{float(spent):g} and was asked for {float(cost):g} more. Nothing was "
                     f"released. Ask for less, or let the party raise its max_{name}."
                 )
 
-    def commit(self, entry: LedgerEntry) -> None:
+    def commit(self, entry: LedgerEntry, owner: str) -> None:
         """Spend, after the same check."""
-        self.check(entry)
+        self.check(entry, owner)
         self.entries.append(entry)
 
     def to_dict(self) -> dict[str, object]:
@@ -222,19 +243,18 @@ class Ledger:
         return {
             "max_epsilon": str(self.max_epsilon),
             "max_delta": str(self.max_delta),
-            "owner": self.owner,
-            "entries": [[e.fit, str(e.epsilon), str(e.delta)] for e in self.entries],
+            "entries": [[e.fit, str(e.epsilon), str(e.delta), e.seeded] for e in self.entries],
         }
 
     @classmethod
     def from_dict(cls, data: dict) -> "Ledger":
         """Inverse of ``to_dict``, exactly."""
-        ledger = cls(owner=data["owner"])
+        ledger = cls()
         ledger.max_epsilon = _read(data["max_epsilon"])
         ledger.max_delta = _read(data["max_delta"])
         ledger.entries = [
-            LedgerEntry(fit, _read(epsilon), Fraction(delta))
-            for fit, epsilon, delta in data["entries"]
+            LedgerEntry(fit, _read(epsilon), Fraction(delta), seeded)
+            for fit, epsilon, delta, seeded in data["entries"]
         ]
         return ledger
 

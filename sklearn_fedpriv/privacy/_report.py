@@ -27,10 +27,11 @@ class PrivacyReport:
     Attributes
     ----------
     epsilon, delta : float
-        What was proved for this run, towards everybody who sees the model and towards every party,
-        alone or with ``n_parties - min_honest`` others and the server.
+        What was proved for this run, towards everybody who sees the model and towards any
+        ``max(1, n_parties - min_honest)`` parties.
     server_epsilon : float
-        The same towards the server alone: larger where it sees each party's answer by itself.
+        The same towards the server, alone or with those parties: larger than ``epsilon`` where it
+        sees each party's answer by itself.
     unit : {"record", "party"}
     adjacency : {"add_remove", "replace"}
     proved : {"yes", "conditional", "no"}
@@ -87,6 +88,8 @@ class PrivacyReport:
             )
         elif self.epsilon == inf:
             reasons.append("epsilon is infinite: nothing is protected")
+        elif self.server_epsilon == inf:
+            reasons.append("nothing is proved towards the server, which sees single answers")
         if self.proved == "conditional":
             reasons.append("facts were taken from the rows")
         if self.seeded:
@@ -95,13 +98,14 @@ class PrivacyReport:
 
     def __str__(self) -> str:
         colluders = self.n_parties - self.min_honest
-        others = "each party" if not colluders else f"any {colluders} parties with the server"
+        others = f"any {colluders} parties together" if colluders > 1 else "each party"
+        them = f" or with {'them' if colluders > 1 else 'one'}" if colluders else ""
         releases = ", ".join(f"{count} x {name}" for name, count in self.releases)
         lines = [
             f"epsilon {_number(self.epsilon)}, delta {_number(self.delta)} for "
             f"{_UNITS[self.unit, self.adjacency]}",
             f"  promised to: whoever sees the model, {others}",
-            f"  server alone: epsilon {_number(self.server_epsilon)} ({self.secure_sum})",
+            f"  server alone{them}: epsilon {_number(self.server_epsilon)} ({self.secure_sum})",
             f"  proved: {self._proof()}",
             f"  released: {releases} ({self.mechanism})",
             f"  parties: {self.n_parties}, at least {self.min_honest} honest, at most "
@@ -151,7 +155,7 @@ class PrivacyReport:
         return cls(**values)
 
 
-def compose(*reports: PrivacyReport) -> PrivacyReport:
+def compose(*reports: Any) -> PrivacyReport:
     """One bill for several fits on the same records: epsilon and delta add up.
 
     Fits with different units are first stated for one record: a guarantee for replacing a party
@@ -160,14 +164,18 @@ def compose(*reports: PrivacyReport) -> PrivacyReport:
 
     Parameters
     ----------
-    *reports : PrivacyReport
+    *reports : PrivacyReport, or fitted estimators that have one as ``privacy_``
 
     Returns
     -------
     report : PrivacyReport
     """
-    if not reports:
-        raise ValueError("compose needs at least one report.")
+    reports = tuple(getattr(report, "privacy_", report) for report in reports)
+    if not reports or not all(isinstance(report, PrivacyReport) for report in reports):
+        raise ValueError(
+            "compose takes reports, or fitted estimators with a privacy_, one by one: "
+            f"compose(first, second); got {', '.join(type(r).__name__ for r in reports) or 'none'}."
+        )
     units = {(report.unit, report.adjacency) for report in reports}
     if len(units) > 1:
         reports = tuple(_as_record_replaced(report) for report in reports)
@@ -206,7 +214,9 @@ def _as_record_replaced(report: PrivacyReport) -> PrivacyReport:
         adjacency="replace",
         epsilon=2 * report.epsilon,
         delta=min(1.0, report.delta * (1 + exp(min(700.0, report.epsilon)))),
-        server_epsilon=2 * report.server_epsilon,
+        # A larger epsilon doubles with a larger delta, which the report has no line for.
+        server_epsilon=inf if report.server_epsilon > report.epsilon else 2 * report.server_epsilon,
+        claimed_epsilon=None if report.claimed_epsilon is None else 2 * report.claimed_epsilon,
     )
 
 

@@ -19,8 +19,7 @@ import numpy as np
 from gmpy2 import mpz
 
 from sklearn_fedpriv.exceptions import ProtocolError, RangeOverflow
-from sklearn_fedpriv.secure._plain import WORD_BITS, check_word_size
-from sklearn_fedpriv.secure._protocol import SumTask
+from sklearn_fedpriv.secure._protocol import WORD_BITS, SumTask, check_word_size
 
 _WORD_BYTES = WORD_BITS // 8
 

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 from gmpy2 import mpz
 
-from sklearn_fedpriv._wire import record
+from sklearn_fedpriv._wire import digest, record
 from sklearn_fedpriv.exceptions import ProtocolError, TooFewParties
 from sklearn_fedpriv.secure._packing import Packing, plan_packing
 from sklearn_fedpriv.secure._paillier_arithmetic import (
@@ -50,7 +50,6 @@ from sklearn_fedpriv.secure._protocol import (
     SumTask,
     check_message,
     check_own,
-    message_digest,
 )
 
 
@@ -204,7 +203,7 @@ class _PaillierParty(PartySide):
         # The party multiplies for itself: it never helps to open a number the server made up.
         partials = decrypt_partially(self._key, self._share, multiply(self._key, contributions))
         payload = numbers_to_payload(self._key, partials)
-        return Opening(task.binding, message_digest(request), self.name, payload)
+        return Opening(task.binding, digest(request), self.name, payload)
 
 
 class _PaillierServer(ServerSide):
@@ -257,7 +256,7 @@ class _PaillierServer(ServerSide):
 
         Any of them will do, so a party that falls silent can be replaced by another one.
         """
-        release, answers = f"Release {task.binding.release}", message_digest(request)
+        release, answers = f"Release {task.binding.release}", digest(request)
         included = [answer.sender for answer in request.included]
         partials: dict[int, list[mpz]] = {}
         for opening in openings:

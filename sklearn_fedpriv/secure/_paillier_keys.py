@@ -171,9 +171,9 @@ def deal_keys(
 
 def check_key_size(key_size: int, insecure_key: bool) -> None:
     """Refuse a key that is too small, or of a size that the dealer cannot make."""
-    if key_size % 16 or key_size < SMALLEST_KEY_SIZE:
+    if type(key_size) is not int or key_size % 16 or key_size < SMALLEST_KEY_SIZE:
         raise ValueError(
-            f"key_size must be a multiple of 16 and at least {SMALLEST_KEY_SIZE}; got {key_size}."
+            f"key_size must be a multiple of 16 and at least {SMALLEST_KEY_SIZE}; got {key_size!r}."
         )
     if key_size < SECURE_KEY_SIZE and not insecure_key:
         raise ValueError(

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sklearn_fedpriv._wire import record
-from sklearn_fedpriv.exceptions import ProtocolError, RangeOverflow
+from sklearn_fedpriv._wire import digest, record
+from sklearn_fedpriv.exceptions import ProtocolError
 from sklearn_fedpriv.secure._protocol import (
     Entropy,
     Opening,
@@ -18,10 +18,8 @@ from sklearn_fedpriv.secure._protocol import (
     ServerSide,
     SumTask,
     check_own,
-    message_digest,
+    check_word_size,
 )
-
-WORD_BITS = 64
 
 
 @record
@@ -51,16 +49,6 @@ class PlainSum(SecureSum):
         return _PlainServer()
 
 
-def check_word_size(task: SumTask, bits: int = WORD_BITS) -> None:
-    """Refuse a task whose sum might not fit ``bits`` bits with sign; public facts only (G12)."""
-    needed = task.limit.bit_length() + 1
-    if needed > bits:
-        raise RangeOverflow(
-            f"Release {task.binding.release}: the sum needs words of {needed} bits and there are "
-            f"{bits}. Use fewer rows a party, a smaller bound, or an epsilon nearer to 1."
-        )
-
-
 class _PlainParty(PartySide):
     def check(self, task: SumTask) -> None:
         check_word_size(task)
@@ -71,7 +59,7 @@ class _PlainParty(PartySide):
 
     def open(self, task: SumTask, own: Protected, request: OpenRequest) -> Opening:
         check_own(task, own, request)
-        return Opening(task.binding, message_digest(request), self.name, b"")
+        return Opening(task.binding, digest(request), self.name, b"")
 
 
 class _PlainServer(ServerSide):

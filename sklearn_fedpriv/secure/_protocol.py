@@ -22,9 +22,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sklearn_fedpriv import _wire
 from sklearn_fedpriv._wire import record
-from sklearn_fedpriv.exceptions import ProtocolError, TooFewParties
+from sklearn_fedpriv.exceptions import ProtocolError, RangeOverflow, TooFewParties
 
 Entropy = Callable[[int], bytes]
 
@@ -275,6 +274,14 @@ def run_secure_sum(
     return server.finish(task, request, openings)
 
 
-def message_digest(message: Any) -> bytes:
-    """The digest by which an answer names what it answers."""
-    return _wire.digest(message)
+WORD_BITS = 64
+
+
+def check_word_size(task: SumTask) -> None:
+    """Refuse a task whose sum might not fit a word with sign; public facts only (G12)."""
+    needed = task.limit.bit_length() + 1
+    if needed > WORD_BITS:
+        raise RangeOverflow(
+            f"Release {task.binding.release}: the sum needs words of {needed} bits and there are "
+            f"{WORD_BITS}. Use fewer rows a party, a smaller bound, or an epsilon nearer to 1."
+        )

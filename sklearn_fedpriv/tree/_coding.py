@@ -9,17 +9,15 @@ from sklearn_fedpriv._wire import record
 from sklearn_fedpriv.exceptions import UnknownValueWarning
 from sklearn_fedpriv.federation._public_facts import Column, as_numbers
 
-MISSING_CLASS = -1
-
 
 @record
 @dataclass(frozen=True)
 class TableCoder:
     """Codes of columns and classes; applied inside each party, and by ``predict``.
 
-    A numeric column is cut into ``n_bins`` bins of equal width between its public bounds; values
-    outside belong to the nearest bin. A value outside the declared categories gets the code
-    ``n_values[j]``, which no histogram counts.
+    A numeric column is cut into ``n_bins`` bins of equal width between its public bounds; an edge
+    belongs to the bin below it, values outside to the nearest bin. A value outside the declared
+    categories gets the code ``n_values[j]``, which no histogram counts.
 
     Parameters
     ----------
@@ -40,8 +38,8 @@ class TableCoder:
         )
 
     def encode(self, X: np.ndarray) -> np.ndarray:
-        """Codes of a table, int16 of the same shape, columns contiguous."""
-        codes = np.empty(X.shape, dtype=np.int16, order="F")
+        """Codes of a table, int32 of the same shape, columns contiguous."""
+        codes = np.empty(X.shape, dtype=np.int32, order="F")
         for j, column in enumerate(self.columns):
             codes[:, j] = self._bins(column, X[:, j]) if column.numeric else column.codes(X[:, j])
         return codes
@@ -60,14 +58,12 @@ class TableCoder:
             )
         return codes, np.searchsorted(np.asarray(self.classes), y)
 
-    def edges(self, j: int) -> np.ndarray:
+    def edges(self, column: Column) -> np.ndarray:
         """Inner edges of the bins of a numeric column, shape (n_bins - 1,)."""
-        column = self.columns[j]
         return np.linspace(column.low, column.high, self.n_bins + 1)[1:-1]
 
     def _bins(self, column: Column, values: np.ndarray) -> np.ndarray:
         numbers = as_numbers(values)
         if numbers is None:
             raise ValueError(f"Column {column.name!r} has bounds but holds texts.")
-        j = self.columns.index(column)
-        return np.searchsorted(self.edges(j), numbers, side="right")
+        return np.searchsorted(self.edges(column), numbers, side="left")

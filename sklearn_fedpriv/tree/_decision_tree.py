@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_fedpriv._sklearn import Interval, StrOptions, fit_context
 from sklearn_fedpriv.exceptions import NoiseWarning
@@ -24,9 +24,9 @@ from sklearn_fedpriv.federation._run import Run
 from sklearn_fedpriv.federation._terms import noise_for
 from sklearn_fedpriv.privacy._ledger import MECHANISMS, PlannedRelease, budget
 from sklearn_fedpriv.tree._coding import TableCoder
-from sklearn_fedpriv.tree._growth import MAX_DEPTH, Growth, planned_depth, stands_out
+from sklearn_fedpriv.tree._growth import FINEST_WEIGHT, MAX_DEPTH, Growth, planned_depth, stands_out
 from sklearn_fedpriv.tree._histogram import RowCount
-from sklearn_fedpriv.tree._published import grow_published, published_depth
+from sklearn_fedpriv.tree._published import grow_published, published_depth, published_numbers
 from sklearn_fedpriv.tree._splits import Schema
 from sklearn_fedpriv.tree._tree import Tree, export_text, importances
 
@@ -85,10 +85,12 @@ class FederatedDPDecisionTree(FederatedMixin, ClassifierMixin, BaseEstimator):
     epsilon : float, default=1.0
         Budget of one fit, over all its releases, in (0, inf]. Infinity adds no noise.
     delta : float, default=1e-5
-        In (0, 1). Not spent with ``mechanism="laplace"``.
+        In (0, 1), or 0 with ``mechanism="laplace"``, which does not spend it.
     max_depth : int, default=None
-        Number of levels. ``None`` takes the most, up to 12, for which the average leaf still stands
-        out of the noise, from ``n_rows_hint`` or a noisy count.
+        Number of levels, among which the budget is split evenly: unlike in scikit-learn, a large
+        number is no mere ceiling but leaves little for each level. ``None`` takes the most, up to
+        12, for which the average leaf still stands out of the noise, from ``n_rows_hint`` or a
+        noisy count.
     n_rows_hint : int, default=None
         Publicly known number of rows of all parties, roughly. ``None`` spends 2 % of the budget on
         a noisy count.
@@ -250,7 +252,7 @@ class FederatedDPDecisionTree(FederatedMixin, ClassifierMixin, BaseEstimator):
         self : FederatedDPDecisionTree
         """
         federation = gather(self, X, y, parties, dtype=None)
-        facts = RowFacts(type(self).__name__, local=True)
+        facts = RowFacts(type(self).__name__, local=federation.rehearsal)
         names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
         classes = resolve_classes(self.classes, federation.rows, federation.names, facts)
         columns = resolve_columns(
@@ -294,6 +296,16 @@ class FederatedDPDecisionTree(FederatedMixin, ClassifierMixin, BaseEstimator):
         preview : Preview
             ``print`` it.
         """
+        self._validate_params()
+        for name, value in (
+            ("n_parties", n_parties),
+            ("n_rows", n_rows),
+            ("n_features", n_features),
+        ):
+            if not isinstance(value, Integral) or value < 1:
+                raise ValueError(f"{name} of preview must be an int of at least 1; got {value!r}.")
+        if self.calibration == "published":
+            raise ValueError("preview is about proved noise; set calibration='proved'.")
         n_classes = 2 if self.classes is None else len(self.classes)
         n_values = np.full(n_features, self.n_bins)
         plan = self._plan(Schema(n_values, np.ones(n_features, dtype=bool), n_classes))
@@ -329,21 +341,24 @@ class FederatedDPDecisionTree(FederatedMixin, ClassifierMixin, BaseEstimator):
 
     def _plan(self, schema: Schema) -> list[PlannedRelease]:
         """The releases of a fit, at most; from public facts alone."""
+        n_features = len(schema.n_values)
         if self.calibration == "published":
-            depth = self.max_depth or published_depth(len(schema.n_values))
-            count = (depth + 1) * (2 + 2 * len(schema.n_values))
+            depth = self.max_depth or published_depth(n_features)
+            count = (depth + 1) * (2 + 2 * n_features)
+            numbers, squared = published_numbers(schema, depth), 1
         else:
             count = depth = self.max_depth or MAX_DEPTH
-        numbers = min(2**depth, _MOST_NODES) * schema.n_codes * schema.n_classes * 2
+            numbers = min(2**depth, _MOST_NODES) * schema.n_codes * schema.n_classes
+            squared = FINEST_WEIGHT**2 * n_features ** (2 if self.mechanism == "laplace" else 1)
         hinted = self.n_rows_hint is not None or self.calibration == "published"
         share = Fraction(1) if hinted else 1 - COUNT_SHARE
         plan = [] if hinted else [PlannedRelease("RowCount", 1, COUNT_SHARE, 1)]
-        return [*plan, PlannedRelease("LevelHistogram", count, share, numbers)]
+        return [*plan, PlannedRelease("LevelHistogram", count, share, numbers, squared)]
 
     @property
     def feature_importances_(self):
         """Gini importance of each column, ndarray of shape (n_features,)."""
-        check_is_fitted(self)
+        check_is_fitted(self, "tree_")
         return importances(self.tree_, self.n_features_in_)
 
     def predict_proba(self, X):
@@ -357,8 +372,8 @@ class FederatedDPDecisionTree(FederatedMixin, ClassifierMixin, BaseEstimator):
         -------
         probabilities : ndarray of shape (n_rows, n_classes)
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=None, reset=False)
+        check_is_fitted(self, "tree_")
+        X = self._check_table(X, dtype=None)
         return self.tree_.probabilities[self.tree_.apply(self._coder.encode(X))]
 
     def predict(self, X):
@@ -377,7 +392,7 @@ class FederatedDPDecisionTree(FederatedMixin, ClassifierMixin, BaseEstimator):
 
     def export_text(self, *, decimals=2):
         """The tree as indented rules, in the form of ``sklearn.tree.export_text``."""
-        check_is_fitted(self)
+        check_is_fitted(self, "tree_")
         return export_text(self.tree_, self._coder, decimals=decimals)
 
 

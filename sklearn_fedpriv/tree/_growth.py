@@ -17,7 +17,7 @@ from sklearn_fedpriv.tree._tree import LEAF, Tree
 
 MAX_DEPTH = 12  # the deepest tree that is grown unless the user asks for more
 ROWS_PER_LEAF = 2.0  # an average leaf of the planned depth holds so many noise sd of rows
-_FINEST_WEIGHT = 32
+FINEST_WEIGHT = 32
 _NO_NOISE = 1e-6
 _IGNORANCE = 1e18
 
@@ -222,4 +222,4 @@ def _even_weights(n_asked: np.ndarray, laplace: bool) -> np.ndarray:
     if (n_asked == n_asked.max()).all():
         return np.ones(len(n_asked), dtype=np.int64)
     ratio = n_asked.max() / n_asked
-    return np.floor(_FINEST_WEIGHT * (ratio if laplace else np.sqrt(ratio))).astype(np.int64)
+    return np.floor(FINEST_WEIGHT * (ratio if laplace else np.sqrt(ratio))).astype(np.int64)

@@ -10,6 +10,8 @@ from sklearn_fedpriv.federation._query import RowQuery
 from sklearn_fedpriv.privacy._randomness import Stream
 from sklearn_fedpriv.tree._tree import LEAF, route
 
+MAX_WEIGHT = 2**16
+
 
 @record
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class LevelHistogram(RowQuery):
         Number of the cell that a code belongs to, or -1 where nothing is asked. Codes of all
         features stand side by side, each feature with one more for unknown values.
     weight : ndarray of shape (n_open,), int64
-        Positive.
+        In [1, 2**16].
     n_values : ndarray of shape (n_features,), int64
     n_classes : int
         1 counts rows whatever their class.
@@ -64,17 +66,37 @@ class LevelHistogram(RowQuery):
     n_classes: int
 
     def __post_init__(self) -> None:
+        arrays = (self.feature, self.children, self.slot, self.cell, self.weight, self.n_values)
+        if not all(np.issubdtype(array.dtype, np.integer) for array in arrays):
+            raise ValueError("nodes, cells, weights and numbers of values must be integers")
+        n_nodes, n_open, n_features = len(self.feature), len(self.weight), len(self.n_values)
+        if n_features < 1 or (self.n_values < 1).any() or self.n_classes < 1:
+            raise ValueError("there must be features, values and classes")
+        n_codes = int((self.n_values + 1).sum())
+        shapes = {
+            "feature": (n_nodes,),
+            "goes_right": (n_nodes, int(self.n_values.max()) + 1),
+            "children": (n_nodes, 2),
+            "slot": (n_nodes,),
+            "cell": (n_open, n_codes),
+            "weight": (n_open,),
+            "n_values": (n_features,),
+        }
+        for name, shape in shapes.items():
+            if getattr(self, name).shape != shape:
+                raise ValueError(f"{name} must have shape {shape}")
         splits = np.flatnonzero(self.feature != LEAF)
-        n_nodes, n_open = len(self.feature), len(self.weight)
+        if not ((self.feature >= LEAF) & (self.feature < n_features)).all():
+            raise ValueError("splits must name features")
         forwards = self.children[splits] > splits[:, None]
         if not (forwards.all() and (self.children < n_nodes).all()):
             raise ValueError("children must come after their parent")
         if not ((self.slot >= -1) & (self.slot < n_open)).all():
             raise ValueError("slots must name open nodes")
-        if self.cell.shape != (n_open, int((self.n_values + 1).sum())) or (self.cell < -1).any():
-            raise ValueError("cells must be given for each open node and code")
-        if (self.weight < 1).any() or self.n_classes < 1:
-            raise ValueError("weights and the number of classes must be positive")
+        if not ((self.weight >= 1) & (self.weight <= MAX_WEIGHT)).all():
+            raise ValueError(f"weights must be in [1, {MAX_WEIGHT}]")
+        if (self.cell < -1).any() or (self.cell >= self.cell.size).any():
+            raise ValueError("cells must be numbered from 0, with -1 for none")
         owner = np.arange(n_open)[:, None] * len(self.n_values) + self._feature_of
         asked = self.cell >= 0
         lowest = np.full(self._n_cells, np.iinfo(np.int64).max)
@@ -112,12 +134,14 @@ class LevelHistogram(RowQuery):
 
     def _places(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Open node of each row, -1 for none, and the number it counts in for each feature."""
+        sound = ((X >= 0) & (X <= self.n_values)).all(axis=1)
+        X = np.where(sound[:, None], X, 0)  # such rows count nowhere, and index nothing
         slot = self.slot[route(X, self.feature, self.goes_right, self.children)]
         y = np.zeros_like(y) if self.n_classes == 1 else y
-        sound = (y >= 0) & (y < self.n_classes)
+        sound &= (y >= 0) & (y < self.n_classes) & (slot >= 0)
         first = np.cumsum(self.n_values + 1) - self.n_values - 1
         cell = self.cell[slot[:, None], X + first]
-        counted = (cell >= 0) & (sound & (slot >= 0))[:, None]
+        counted = (cell >= 0) & sound[:, None]
         return slot, np.where(counted, cell * self.n_classes + y[:, None], -1)
 
     def contributions(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -28,6 +28,16 @@ def published_depth(n_features: int) -> int:
     return max(1, n_features // 2)
 
 
+def published_numbers(schema: Schema, depth: int) -> int:
+    """How many numbers the releases of a tree may have, at most."""
+    widest = np.sort(schema.n_values)[::-1]
+    nodes, numbers = 1, 0
+    for level in range(depth + 1):
+        numbers += nodes * (1 + schema.n_classes + schema.n_codes * (1 + schema.n_classes))
+        nodes = min(nodes * int(widest[min(level, len(widest) - 1)]), 2**40)
+    return numbers
+
+
 def grow_published(schema: Schema, depth: int, epsilon: float, release: Release) -> Tree:
     """Grow the tree of Algorithm 2.
 

@@ -10,7 +10,7 @@ from sklearn_fedpriv.tree._coding import TableCoder
 LEAF = -1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tree:
     """A binary tree over coded rows; node 0 is the root, children come after their parent.
 
@@ -108,7 +108,7 @@ def export_text(tree: Tree, coder: TableCoder, *, decimals: int = 2) -> str:
         for side, child in zip((~right, right), tree.children[node], strict=True):
             kept = reachable[f] & side
             if column.numeric:
-                edge = coder.edges(f)[np.flatnonzero(~right)[-1]]
+                edge = coder.edges(column)[np.flatnonzero(~right)[-1]]
                 rule = f"{'>' if side is right else '<='} {edge:.{decimals}f}"
             else:
                 values = [column.categories[i] for i in np.flatnonzero(kept)]

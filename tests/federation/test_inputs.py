@@ -1,4 +1,4 @@
-"""What fit accepts: the table of forms, and an error that shows the right call for everything else."""
+"""What fit accepts: the table of forms, and errors that show the right call for the rest."""
 
 import numpy as np
 import pandas as pd

@@ -1,5 +1,7 @@
 """One release end to end: charged first, bounded, noised as theory says, refused when it should."""
 
+import copy
+import pickle
 from dataclasses import replace
 from fractions import Fraction
 from math import inf
@@ -18,12 +20,13 @@ from sklearn_fedpriv.exceptions import (
 )
 from sklearn_fedpriv.federation import Federation, Party
 from sklearn_fedpriv.federation._messages import Ask, noise_of, sum_task
-from sklearn_fedpriv.federation._party import answer
+from sklearn_fedpriv.federation._party import PartyRun, answer, one_thread
 from sklearn_fedpriv.federation._query import MAX_ROWS
 from sklearn_fedpriv.privacy import privacy_budget
 from sklearn_fedpriv.privacy._calibration import gaussian_budget, gaussian_epsilon
-from sklearn_fedpriv.privacy._events import GaussianEvent
-from sklearn_fedpriv.privacy._ledger import budget
+from sklearn_fedpriv.privacy._events import GaussianEvent, PureEvent
+from sklearn_fedpriv.privacy._ledger import PlannedRelease, budget
+from sklearn_fedpriv.secure import PaillierSum, PlainSum
 from sklearn_fedpriv.secure._protocol import Binding, OpenRequest
 from tests.federation.toys import ALL, HALF, ToyCount, ToyHostile, ToyMean, ToySum, plan, rows
 
@@ -105,8 +108,7 @@ def test_nothing_outside_the_plan_is_asked():
     for query, share, message in (
         (ToySum(3, 1.0), HALF, "has no ToySum"),
         (ToyMean(1, 1.0), HALF, "protect a record; a ToyMean bounds what a party adds"),
-        (ToyCount(length=3, bound=3), HALF, "release 2 more numbers of ToyCount; 3 were asked"),
-        (ToyCount(), Fraction(11, 10), "leaves the server 100.000000% of the fit's budget"),
+        (ToyCount(length=3), HALF, "release 2 more numbers of ToyCount; 3 were asked"),
     ):
         with pytest.raises(BudgetExceeded, match=message):
             run.release(query, share)
@@ -144,11 +146,31 @@ def test_ledgers_outlive_fits():
 
 
 def test_an_overflow_is_refused_before_anything_is_charged():
-    run = Federation(rows()).start(budget(1e30, 1e-5), plan(ToySum(3, 1.0)))
-    with pytest.raises(RangeOverflow, match="bits and there are 64"):
-        run.release(ToySum(3, 1.0), ALL)
-    assert run._ledger.spent == 0
-    assert all(party._ledger.spent == 0 for party in run._parties.values())
+    parties = [Party(*pair) for pair in rows()]
+    with privacy_budget(1e40) as ceiling:
+        with pytest.raises(RangeOverflow, match="bits and there are 64"):
+            Federation(parties).start(budget(1e30, 1e-5), plan(ToySum(3, 1.0)))
+        assert ceiling.spent == (0.0, 0.0)
+    assert all(party.ledger.entries == [] for party in parties)
+
+
+def test_a_bound_beyond_the_plan_is_refused():
+    run = Federation(rows()).start(ONE, [PlannedRelease("ToyCount", 1, ALL, 9, squared=4)])
+    with pytest.raises(BudgetExceeded, match="squared bound of 4 at most; 5 came"):
+        run.release(ToyCount(bound=5), ALL)
+
+
+@pytest.mark.parametrize("share", [Fraction(0), Fraction(-1, 2), Fraction(3, 2)])
+def test_no_share_is_zero_negative_or_more_than_all(share):
+    """A negative share would buy a release without noise and refill the ledger."""
+    run = Federation(rows()).start(ONE, plan(ToyCount()))
+    with pytest.raises(ValueError, match=r"in \(0, 1\]"):
+        run.release(ToyCount(), share)
+    with pytest.raises(ValueError, match=r"share in \(0, 1\]"):
+        PlannedRelease("ToyCount", 1, share, 1)
+    for event in (GaussianEvent, PureEvent):
+        with pytest.raises(ValueError, match="must be positive"):
+            event(share - 2)
 
 
 def test_parties_charge_before_any_of_them_answers(monkeypatch):
@@ -187,7 +209,7 @@ def test_an_identical_repeat_gets_the_same_bytes_and_an_altered_one_nothing(open
     party = run._parties["0"]
     assert party.repeat(ask) is None
     job = party.charge(ask)
-    sent = party.sent(job.task, answer(job))
+    sent = party.sent(answer(job))
     assert to_bytes(party.repeat(ask)) == to_bytes(sent)
     assert to_bytes(answer(job)) != to_bytes(sent)  # fresh noise: why repeats come from the log
     with pytest.raises(ProtocolError, match="different request"):
@@ -198,12 +220,12 @@ def test_a_party_opens_once_and_only_what_it_has_sent_to(open_run):
     run, ask = open_run
     jobs = {name: party.charge(ask) for name, party in run._parties.items()}
     task = jobs["0"].task
-    sent = [run._parties[name].sent(task, answer(job)) for name, job in jobs.items() if name != "2"]
+    sent = [run._parties[name].sent(answer(job)) for name, job in jobs.items() if name != "2"]
     request = OpenRequest(task.binding, tuple(sent))
     with pytest.raises(ProtocolError, match="has sent nothing and opens nothing"):
-        run._parties["2"].open(task, request)
+        run._parties["2"].open(request)
     with pytest.raises(TooFewParties):
-        run._parties["0"].open(task, request)
+        run._parties["0"].open(request)
 
 
 def test_no_message_holds_a_noise_scale():
@@ -231,7 +253,7 @@ def test_terms_bind_everything_that_was_agreed():
     terms = Federation(rows()).start(ONE, plan(ToyCount())).terms
     for change in (
         {"fit": 1},
-        {"parties": ("0", "1", "2")},
+        {"parties": ("0", "1", "2", "4")},
         {"min_honest": 3},
         {"max_dropouts": 1},
         {"keys": b"x"},
@@ -336,9 +358,99 @@ def test_trust_that_makes_no_sense_is_refused(arguments, error, message):
         Federation(rows(), **arguments)
 
 
-def test_names_are_distinct_and_a_federation_is_not_pickled():
-    import pickle
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"min_honest": 50}, "needs at least as many parties"),
+        ({"max_dropouts": 4}, "max_dropouts must be below"),
+        ({"adjacency": "replcae"}, "unit and adjacency must be one of"),
+        ({"unit": "row"}, "unit and adjacency must be one of"),
+        ({"parties": ("1", "0", "2", "3")}, "distinct and sorted"),
+        ({"calibration": "guessed"}, "calibration must be one of"),
+    ],
+)
+def test_a_party_checks_the_terms_it_reads(change, message):
+    terms = Federation(rows()).start(ONE, plan(ToyCount())).terms
+    with pytest.raises(ValueError, match=message):
+        replace(terms, **change)
 
+
+@pytest.mark.parametrize(
+    ("name", "public", "seed", "message"),
+    [
+        ("z", None, None, "not in the terms"),
+        ("0", b"other", None, "has other keys"),
+        ("0", None, SEED, "disagree on the seed"),
+    ],
+)
+def test_a_party_joins_only_terms_that_name_it_and_its_keys(name, public, seed, message):
+    terms = Federation(rows()).start(ONE, plan(ToyCount())).terms
+    side = PlainSum().party(name, None, None)
+    with pytest.raises(ProtocolError, match=message):
+        PartyRun(Party(*rows()[0]), *rows()[0], terms, public, side, seed)
+
+
+def test_a_party_opens_by_the_task_it_derived_itself(small_primes):
+    """A server that claims more dropouts than agreed gets no sum of too few."""
+    settings = PaillierSum(key_size=256, insecure_key=True, key_threshold=2)
+    run = Federation(rows(5), secure_sum=settings).start(ONE, plan(ToyCount()))
+    ask = Ask(Binding(run.terms.federation, run.terms.digest, 0), ToyCount(), ALL)
+    jobs = {name: party.charge(ask) for name, party in run._parties.items()}
+    sent = [run._parties[name].sent(answer(job)) for name, job in jobs.items()]
+    with pytest.raises(TooFewParties, match="found 2"):
+        run._parties["0"].open(OpenRequest(ask.binding, tuple(sent[:2])))
+    run._parties["0"].open(OpenRequest(ask.binding, tuple(sent)))
+
+
+def test_keys_are_renewed_after_an_error_in_opening(small_primes, monkeypatch):
+    settings = PaillierSum(key_size=256, insecure_key=True)
+    federation = Federation(rows(3), secure_sum=settings)
+    first, second = (federation.start(ONE, plan(ToyCount())) for _ in range(2))
+    assert first.terms.keys == second.terms.keys
+
+    def fail(*args):
+        raise ProtocolError("a share is wrong")
+
+    monkeypatch.setattr(type(first._server), "finish", fail)
+    with pytest.raises(ProtocolError, match="a share is wrong"):
+        first.release(ToyCount(), ALL)
+    assert federation.start(ONE, plan(ToyCount())).terms.keys != first.terms.keys
+
+
+def test_overlapping_answers_share_one_limit_on_threads():
+    from threadpoolctl import threadpool_info
+
+    def blas():
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    before = blas()
+    with one_thread():
+        with one_thread():
+            assert set(blas()) == {1}
+        assert set(blas()) == {1}
+    assert blas() == before
+
+
+def test_a_party_is_not_copied_and_comes_once():
+    party = Party(*rows()[0])
+    for copier in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(TypeError, match="ledger would lose what is spent"):
+            copier(party)
+    with pytest.raises(ValueError, match="same Party object came twice"):
+        Federation([party, party])
+    with pytest.raises(TypeError, match=r"a Party or a tuple \(X, y\); got a ndarray"):
+        Federation([np.zeros((2, 2)), np.zeros((2, 2))])
+
+
+def test_seeded_fits_are_marked_in_the_ledger():
+    party = Party(*rows()[0])
+    federation = Federation([party])
+    federation.start(ONE, plan(ToyCount()))
+    federation.start(ONE, plan(ToyCount()), seed=SEED)
+    assert [entry.seeded for entry in party.ledger.entries] == [False, True]
+
+
+def test_names_are_distinct_and_a_federation_is_not_pickled():
     with pytest.raises(ValueError, match=r"repeated: \['a'\]"):
         Federation([Party(*pair, name="a") for pair in rows(2)])
     with pytest.raises(TooFewParties, match="at least one party"):
@@ -348,7 +460,7 @@ def test_names_are_distinct_and_a_federation_is_not_pickled():
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"name": 3}, {"name": ""}, {"max_epsilon": 0}, {"max_delta": -1}]
+    "arguments", [{"name": 3}, {"name": ""}, {"max_epsilon": -1}, {"max_delta": "1"}]
 )
 def test_a_party_checks_its_arguments(arguments):
     with pytest.raises(ValueError, match="of a Party must be"):

@@ -67,7 +67,8 @@ ALL, HALF = Fraction(1), Fraction(1, 2)
 
 def plan(query, count=1):
     """A plan of ``count`` releases with the whole budget."""
-    return [PlannedRelease(type(query).__name__, count, ALL, count * query.length)]
+    name, squared = type(query).__name__, query.squared_norm
+    return [PlannedRelease(name, count, ALL, count * query.length, squared)]
 
 
 def rows(n_parties=4, n_rows=25, n_features=3, seed=0):

@@ -51,7 +51,11 @@ def test_nested_ceilings_both_hold():
         reserve(None, Fraction(1), Fraction(0))
         with pytest.raises(BudgetExceeded):
             reserve(None, TENTH, Fraction(0))
-    assert outer.spent[0] == 1.0 and inner.spent[0] == pytest.approx(1.0)
+        assert outer.spent[0] == inner.spent[0] == 1.0
+    with privacy_budget(5.0) as outer, privacy_budget(0.5):
+        with pytest.raises(BudgetExceeded, match="epsilon=0.5 in all"):
+            reserve(None, Fraction(1), Fraction(0))
+        assert outer.spent[0] == 0.0
 
 
 class Spender(FederatedMixin, BaseEstimator):

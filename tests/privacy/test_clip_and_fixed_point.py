@@ -50,6 +50,16 @@ def test_clip_integer_rows_is_exact(X, squared_bound):
         assert after == (before if fits else [0] * len(before))
 
 
+def test_clips_take_no_other_types_and_do_not_wrap():
+    with pytest.raises(TypeError, match="must be integers; got float64"):
+        clip_integer_rows(np.array([[np.nan, 1.0]]), 1)
+    huge = np.full((1, 4), 2**31)  # its squared norm is 2**64
+    assert not clip_integer_rows(huge, 2**62).any()
+    assert clip_integer_rows(huge, 2**64).all()
+    assert not clip_integer_rows(huge, 2**64, 2**32).any()
+    assert clip_rows(np.array([[np.longdouble("1e400"), 0.5]]), 1.0).tolist() == [[0.0, 0.5]]
+
+
 @given(rows, st.sampled_from([0.37, 1.0, 12.5]))
 def test_a_rounded_row_moves_a_sum_by_at_most_what_is_charged(X, bound):
     d = X.shape[1]

@@ -31,19 +31,19 @@ def test_equal_shares_fill_the_budget_exactly(n_releases):
     total = gaussian_budget(Fraction(1), Fraction(1, 10**5), n_releases)
     book = ledger(ONE, n_releases + 1, n_releases)
     for _ in range(n_releases):
-        book.commit("Count", GaussianEvent(total / n_releases), 1)
+        book.commit("Count", GaussianEvent(total / n_releases), 1, 1)
     assert book.spent == total and book.part_spent == 1
     with pytest.raises(BudgetExceeded, match="leaves the server 0.000000% of the fit's budget"):
-        book.check("Count", GaussianEvent(Fraction(1, 10**30)), 0)
+        book.check("Count", GaussianEvent(Fraction(1, 10**30)), 0, 1)
 
 
 def test_a_check_spends_nothing_and_a_refusal_neither():
     book = ledger(PURE)
-    book.check("Count", PureEvent(Fraction(1, 2)), 1)
+    book.check("Count", PureEvent(Fraction(1, 2)), 1, 1)
     with pytest.raises(BudgetExceeded):
-        book.commit("Count", PureEvent(Fraction(3, 2)), 1)
+        book.commit("Count", PureEvent(Fraction(3, 2)), 1, 1)
     assert book.spent == 0
-    book.commit("Count", PureEvent(Fraction(1)), 10)
+    book.commit("Count", PureEvent(Fraction(1)), 10, 1)
     assert book.spent == 1
 
 
@@ -56,30 +56,30 @@ def test_a_check_spends_nothing_and_a_refusal_neither():
 )
 def test_what_is_not_planned_is_refused(query, length, message):
     with pytest.raises(BudgetExceeded, match=message):
-        ledger(PURE, owner="party 'a'").commit(query, PureEvent(Fraction(1, 2)), length)
+        ledger(PURE, owner="party 'a'").commit(query, PureEvent(Fraction(1, 2)), length, 1)
 
 
 def test_a_kind_of_query_is_held_to_its_own_share_and_count():
     book = ledger(PURE, count=1, share=Fraction(1, 10))
     with pytest.raises(BudgetExceeded, match="10.000000% .* would take 20.000000%"):
-        book.commit("Count", PureEvent(Fraction(1, 5)), 1)
-    book.commit("Count", PureEvent(Fraction(1, 20)), 1)
+        book.commit("Count", PureEvent(Fraction(1, 5)), 1, 1)
+    book.commit("Count", PureEvent(Fraction(1, 20)), 1, 1)
     with pytest.raises(BudgetExceeded, match="no further Count"):
-        book.commit("Count", PureEvent(Fraction(1, 20)), 1)
+        book.commit("Count", PureEvent(Fraction(1, 20)), 1, 1)
 
 
 @pytest.mark.parametrize("event", [PureEvent(Fraction(1, 100)), UnprotectedEvent()])
 def test_a_foreign_event_is_refused(event):
     with pytest.raises(BudgetExceeded):
-        ledger(ONE).check("Count", event, 1)
+        ledger(ONE).check("Count", event, 1, 1)
 
 
 def test_no_noise_costs_everything_finite_and_nothing_of_infinity():
     with pytest.raises(BudgetExceeded, match="an unbounded part"):
-        ledger(PURE).check("Count", UnprotectedEvent(), 1)
+        ledger(PURE).check("Count", UnprotectedEvent(), 1, 1)
     book = ledger(budget(inf, 1e-5), 2)
     for _ in range(2):
-        book.commit("Count", UnprotectedEvent(), 1)
+        book.commit("Count", UnprotectedEvent(), 1, 1)
 
 
 def test_laplace_spends_no_delta():
@@ -107,28 +107,30 @@ def entry(epsilon, delta="0"):
 
 
 def test_a_party_refuses_the_fit_beyond_its_ceiling():
-    ledger = Ledger(max_epsilon=1.0, owner="clinic")
+    ledger = Ledger(max_epsilon=1.0)
     for _ in range(10):
-        ledger.commit(entry("1/10"))
+        ledger.commit(entry("1/10"), "clinic")
     with pytest.raises(BudgetExceeded, match=r"'clinic' allows epsilon=1 in all, has spent 1"):
-        ledger.commit(entry("1/10"))
+        ledger.commit(entry("1/10"), "clinic")
     assert len(ledger.entries) == 10
 
 
 def test_a_party_watches_delta_and_unproven_fits_too():
-    ledger = Ledger(max_delta=1e-5, owner="clinic")
-    ledger.commit(entry("1", "1/100000"))
+    ledger = Ledger(max_delta=1e-5)
+    ledger.commit(entry("1", "1/100000"), "clinic")
     with pytest.raises(BudgetExceeded, match="max_delta"):
-        ledger.commit(entry("1", "1/100000"))
+        ledger.commit(entry("1", "1/100000"), "clinic")
     with pytest.raises(BudgetExceeded, match="max_epsilon"):
-        Ledger(max_epsilon=9.0).commit(LedgerEntry("fit", inf, Fraction(0)))
+        Ledger(max_epsilon=9.0).commit(LedgerEntry("fit", inf, Fraction(0)), "clinic")
+    pure = Ledger(max_delta=0)
+    pure.commit(entry("1"), "clinic")
 
 
 def test_ten_thousand_small_spends_survive_json_exactly():
-    ledger = Ledger(max_epsilon=1000.0, owner="clinic")
+    ledger = Ledger(max_epsilon=1000.0)
     for i in range(10_000):
-        ledger.entries.append(LedgerEntry(str(i), exact(0.1), exact(1e-9)))
+        ledger.entries.append(LedgerEntry(str(i), exact(0.1), exact(1e-9), i % 2 == 0))
     back = Ledger.from_dict(json.loads(json.dumps(ledger.to_dict())))
     assert back.epsilon == ledger.epsilon == 1000
     assert back.delta == ledger.delta == Fraction(1, 10**5)
-    assert back.to_dict() == ledger.to_dict()
+    assert back.to_dict() == ledger.to_dict() and back.entries == ledger.entries

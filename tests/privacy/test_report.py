@@ -27,7 +27,8 @@ def test_the_text_answers_the_readers_questions_in_twelve_lines():
     assert len(text.split("\n")) <= 12
     for phrase in (
         "epsilon 1, delta 1e-05 for one record added or removed",
-        "any 1 parties with the server",
+        "promised to: whoever sees the model, each party",
+        "server alone or with one: epsilon 1",
         "only between data sets that agree on: classes",
         "trusted besides: the dealer of the keys",
         "4 x LevelHistogram",
@@ -86,6 +87,21 @@ def test_compose_names_the_common_unit_first():
     assert compose(party, party).unit == "party"
 
 
-def test_compose_of_nothing_is_an_error():
-    with pytest.raises(ValueError, match="at least one report"):
+def test_compose_takes_estimators_and_says_what_it_takes():
+    class Model:
+        privacy_ = REPORT
+
+    assert compose(Model(), REPORT).epsilon == 2.0
+    with pytest.raises(ValueError, match="one by one: .* got none"):
         compose()
+    with pytest.raises(ValueError, match="got list"):
+        compose([REPORT])
+
+
+def test_a_server_that_sees_answers_has_its_own_line():
+    report = replace(REPORT, min_honest=2, server_epsilon=2.5)
+    assert "any 3 parties together" in str(report)
+    assert "server alone or with them: epsilon 2.5" in str(report)
+    assert "towards the server" in replace(REPORT, server_epsilon=inf).reasons[0]
+    party = replace(REPORT, unit="party", adjacency="replace")
+    assert compose(report, party).server_epsilon == inf

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -134,7 +135,6 @@ def test_a_senseless_epsilon_is_refused_before_anything_is_charged(epsilon):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"delta": 0}, "delta"),
         ({"delta": 1}, "delta"),
         ({"max_depth": 0}, "max_depth"),
         ({"n_bins": 1}, "n_bins"),
@@ -150,8 +150,16 @@ def test_a_senseless_epsilon_is_refused_before_anything_is_charged(epsilon):
         ({"bounds": [(0, 1)] * 29}, "an entry for each of 30 columns; got 29"),
         ({"bounds": {"age": (0, 1)}}, "no column 'age'"),
         ({"bounds": {30: (0, 1)}}, "no column 30"),
-        ({"categories": {0: ["a", 1]}}, "all texts or all numbers"),
-        ({"categories": {0: [1, 1]}}, "distinct"),
+        ({"bounds": None, "categories": {0: ["a", 1]}}, "all texts or all numbers"),
+        ({"bounds": None, "categories": {0: [1, 1]}}, "distinct"),
+        ({"bounds": None, "categories": {0: "abc"}}, "must be a list"),
+        ({"bounds": None, "categories": {0: [1, None]}}, "all texts or all numbers"),
+        ({"categories": {0: [1, 2]}}, "both categories and bounds"),
+        ({"delta": 0}, "delta"),
+        ({"epsilon": 1e20}, "epsilon"),
+        ({"n_jobs": 0}, "n_jobs"),
+        ({"random_state": -1}, "random_state"),
+        ({"random_state": 1.5}, "random_state"),
     ],
 )
 def test_wrong_arguments_name_themselves_and_charge_nothing(arguments, message):
@@ -233,6 +241,95 @@ def test_columns_in_another_order_are_refused_with_the_party():
     X, y = frame()
     with pytest.raises(ValueError, match=r"Party '1': The feature names should match"):
         FederatedDPDecisionTree(**FACTS).fit([(X, y), (X[["grade", "age", "colour"]], y)])
+
+
+def test_more_categories_than_16_bits_hold_are_kept_apart():
+    X = np.array([[0, 65531], [1, 7]] * 50)
+    facts = {"categories": [[0, 1, 2, 3], list(range(70_000))], "classes": [0, 1]}
+    with pytest.warns(NotPrivateWarning):
+        model = FederatedDPDecisionTree(epsilon=inf, n_rows_hint=100, max_depth=1, **facts).fit(
+            X, X[:, 0]
+        )
+    assert model._coder.encode(X).tolist() == X.tolist()
+    assert model.score(X, X[:, 0]) == 1.0
+
+
+def test_texts_and_predictions_agree_on_an_edge():
+    X = np.repeat(np.arange(1, 17), 20)[:, None]
+    y = (X[:, 0] > 8).astype(int)
+    model = FederatedDPDecisionTree(
+        epsilon=100.0, bounds=(0, 16), classes=[0, 1], random_state=0, max_depth=1
+    ).fit(X, y)
+    assert "x0 <= 8.00" in model.export_text()
+    assert model.predict([[8.0], [8.0001]]).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
+@pytest.mark.parametrize("epsilon", [2.0, 8.0, 100.0])
+def test_a_published_fit_of_wide_features_stays_within_its_plan(mechanism, epsilon):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 7, size=(20_000, 6))
+    facts = {"categories": [list(range(7))] * 6, "classes": [0, 1]}
+    with pytest.warns(UnprovenPrivacyWarning):
+        model = FederatedDPDecisionTree(
+            epsilon=epsilon, mechanism=mechanism, calibration="published", **facts
+        ).fit(X, X[:, 0] % 2)
+    assert model.score(X, X[:, 0] % 2) > 0.9
+
+
+@pytest.mark.parametrize("value", [None, inf, np.nan])
+def test_missing_values_in_columns_of_objects_are_refused(value):
+    X = np.array([[0.5, "a"], [value, "b"]], dtype=object)
+    for bounds in ({0: (0, 1)}, None):
+        with pytest.raises(ValueError, match="column 'x0' has missing|contains NaN|infinity"):
+            FederatedDPDecisionTree(bounds=bounds, categories={1: ["a", "b"]}).fit(X, [0, 1])
+
+
+def test_labels_of_two_kinds_are_refused():
+    X, y = PARTIES[0]
+    with pytest.raises(ValueError, match="texts and others' are numbers"):
+        tree(classes=None).fit([(X, y), (X, y.astype(str))])
+    with pytest.raises(ValueError, match="Party '0' mixes|Unknown label type"):
+        tree(classes=None).fit(X, np.array([1, "a"] * len(y), dtype=object)[: len(y)])
+
+
+def test_a_failed_first_fit_leaves_an_unfitted_tree():
+    model = tree(classes=[5, 6])
+    with pytest.raises(ValueError, match="labels outside"):
+        model.fit(PARTIES)
+    with pytest.raises(NotFittedError):
+        model.predict(HOSPITALS.X_test)
+    with pytest.raises(TypeError, match="for one table, not for parties"):
+        tree().fit(PARTIES).predict(PARTIES)
+
+
+def test_generators_seed_a_fit():
+    first = tree(random_state=np.random.default_rng(0)).fit(PARTIES)
+    assert same(first, tree(random_state=np.random.default_rng(0)).fit(PARTIES))
+    assert not first.privacy_.private
+    assert same(tree(random_state=2**100).fit(PARTIES), tree(random_state=2**100).fit(PARTIES))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "numbers", "message"),
+    [
+        ({}, (0, 10, 3), "n_parties of preview must be an int of at least 1"),
+        ({}, (3, 10, 0), "n_features of preview"),
+        ({"min_honest": 9}, (3, 10, 3), "needs at least as many parties"),
+        ({"epsilon": "a"}, (3, 10, 3), "epsilon"),
+        ({"calibration": "published"}, (3, 10, 3), "about proved noise"),
+    ],
+)
+def test_a_senseless_preview_is_refused(arguments, numbers, message):
+    with pytest.raises(ValueError, match=message):
+        tree(**arguments).preview(*numbers)
+
+
+def test_pure_epsilon_needs_no_delta():
+    model = tree(mechanism="laplace", epsilon=20.0, delta=0).fit([Party(*PARTIES[0], max_delta=0)])
+    assert model.privacy_.delta == 0
+    with pytest.raises(ValueError, match="above 0 with Gaussian noise"):
+        tree(delta=0).fit(PARTIES)
 
 
 def test_unknown_values_are_counted_nowhere_and_told_once_for_all_parties():

@@ -30,10 +30,11 @@ def level_query(seed, n_levels=2, laplace=False):
 
 @st.composite
 def coded_rows(draw):
-    """Rows with every code that may occur, unknown values and foreign classes included."""
+    """Rows with every code that may occur, unknown values, and codes and classes that may not."""
     n = draw(st.integers(0, 12))
+    code = st.sampled_from([-(2**15), -1, 5, 9, 2**15 - 1])
     X = np.array(
-        [[draw(st.integers(0, int(k))) for k in SCHEMA.n_values] for _ in range(n)]
+        [[draw(st.integers(0, int(k)) | code) for k in SCHEMA.n_values] for _ in range(n)]
     ).reshape(n, 3)
     y = np.array([draw(st.integers(-1, 3)) for _ in range(n)], dtype=np.int64)
     return X.astype(np.int16), y
@@ -103,13 +104,21 @@ def changed(query, name, at, value):
     ("spoil", "message"),
     [
         (lambda q: changed(q, "cell", (0, 0), q.cell[0, 4]), "one feature at one node"),
-        (lambda q: changed(q, "cell", (0, 0), 10**6), "one feature at one node"),
-        (lambda q: changed(q, "cell", (0, 0), -2), "cells must be given"),
-        (lambda q: replace(q, cell=q.cell[:, :-1]), "cells must be given"),
+        (lambda q: changed(q, "cell", (0, 0), 11), "one feature at one node"),
+        (lambda q: changed(q, "cell", (0, 0), 10**6), "cells must be numbered"),
+        (lambda q: changed(q, "cell", (0, 0), -2), "cells must be numbered"),
+        (lambda q: replace(q, cell=q.cell[:, :-1]), "cell must have shape"),
+        (lambda q: replace(q, goes_right=q.goes_right[:, :-1]), "goes_right must have shape"),
+        (lambda q: replace(q, children=q.children[:0]), "children must have shape"),
+        (lambda q: changed(q, "feature", 0, 3), "splits must name features"),
+        (lambda q: changed(q, "feature", 0, -2), "splits must name features"),
+        (lambda q: replace(q, weight=q.weight * 1.0), "must be integers"),
+        (lambda q: replace(q, n_values=q.n_values * 0), "there must be features"),
+        (lambda q: changed(q, "weight", 0, 2**32), "weights must be in"),
         (lambda q: changed(q, "slot", 0, 7), "slots must name open nodes"),
         (lambda q: changed(q, "feature", 0, 1), "children must come after"),
         (lambda q: changed(q, "weight", 0, 0), "weights"),
-        (lambda q: replace(q, n_classes=0), "weights"),
+        (lambda q: replace(q, n_classes=0), "there must be features"),
     ],
 )
 def test_a_query_that_would_break_its_bound_or_never_end_is_refused(spoil, message):

@@ -21,13 +21,13 @@ import math
 import os
 import statistics
 import time
-from collections.abc import Callable
 
 import gmpy2
 import numpy as np
 import phe
 from gmpy2 import mpz
 
+from benchmarks._common import pin_to_one_core, print_table, seconds
 from sklearn_fedpriv.secure import PaillierSum
 from sklearn_fedpriv.secure._packing import plan_packing
 from sklearn_fedpriv.secure._paillier_arithmetic import (
@@ -44,17 +44,6 @@ PARTIES = tuple(f"party{i}" for i in range(N_PARTIES))
 REPEATS = 25
 
 Row = tuple[str, str, str]
-
-
-def seconds(*functions: Callable[[], object], repeats: int = REPEATS) -> list[float]:
-    """Median CPU seconds of each function; they take short turns, so that noise hits all alike."""
-    taken: list[list[float]] = [[] for _ in functions]
-    for _ in range(repeats):
-        for times, function in zip(taken, functions, strict=True):
-            start = time.process_time()
-            function()
-            times.append(time.process_time() - start)
-    return [statistics.median(times) for times in taken]
 
 
 def make_task(bits: int, length: int) -> SumTask:
@@ -88,7 +77,9 @@ def time_protecting(party: PartySide, key: PaillierPublicKey, bits: int) -> list
     words, phe_key = make_words(task), phe.PaillierPublicKey(key.modulus)
     one = int(words[0])
     ours, theirs = seconds(
-        lambda: party.protect(task, words, os.urandom), lambda: phe_key.encrypt(one)
+        lambda: party.protect(task, words, os.urandom),
+        lambda: phe_key.encrypt(one),
+        repeats=REPEATS,
     )
     rate, phe_rate = task.length / ours, 1 / theirs
     return [
@@ -108,7 +99,9 @@ def time_counters(party: PartySide, key: PaillierPublicKey) -> list[Row]:
     words, packing = make_words(task), plan_packing(task, key.key_size)
     plaintexts = packing.pack(words)
     [whole] = seconds(lambda: party.protect(task, words, os.urandom), repeats=5)
-    pack, unpack = seconds(lambda: packing.pack(words), lambda: packing.unpack(plaintexts, 1))
+    pack, unpack = seconds(
+        lambda: packing.pack(words), lambda: packing.unpack(plaintexts, 1), repeats=REPEATS
+    )
     return [
         ("protect 10,000 counters of 40 bits (T65)", f"{whole:.2f} s", "< 5 s"),
         ("pack, unpack", f"{10 / pack / 1e3:.0f} M, {10 / unpack / 1e3:.0f} M values/s", ""),
@@ -126,6 +119,7 @@ def time_opening(key: PaillierPublicKey, share: PaillierKeyShare) -> list[Row]:
         lambda: multiply(key, contributions),
         lambda: decrypt_partially(key, share, products),
         lambda: [gmpy2.powmod(number, exponent, square) for number in products],
+        repeats=REPEATS,
     )
     return [
         ("multiply ten contributions", f"{adding / 2 * 1e6:.0f} us/ciphertext", ""),
@@ -148,7 +142,7 @@ def time_combining(threshold: int) -> Row:
         shares[name].index: decrypt_partially(key, shares[name], sums)
         for name in PARTIES[:threshold]
     }
-    [taken] = seconds(lambda: combine(key, partials))
+    [taken] = seconds(lambda: combine(key, partials), repeats=REPEATS)
     return (
         f"combine {threshold} of {N_PARTIES}",
         f"{taken / 10 * 1e3:.2f} ms/ciphertext = {n_slots * 10 / taken:,.0f} values/s",
@@ -158,7 +152,7 @@ def time_combining(threshold: int) -> Row:
 
 def main() -> None:
     """Measure and print a Markdown table."""
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    pin_to_one_core()
     settings = PaillierSum()
     key, shares = settings.set_up(PARTIES, N_PARTIES, 0, os.urandom)
     party = settings.party(PARTIES[0], key, shares[PARTIES[0]])
@@ -176,9 +170,7 @@ def main() -> None:
         time_combining(10),
         time_combining(6),
     ]
-    print("| step | median | wanted |\n|---|---|---|")
-    for row in rows:
-        print("| " + " | ".join(row) + " |")
+    print_table("Threshold Paillier", ("step", "median", "wanted"), rows)
 
 
 if __name__ == "__main__":

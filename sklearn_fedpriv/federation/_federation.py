@@ -172,11 +172,14 @@ class Federation:
         )
         server = settings.server(public)
         check_sizes(terms, server)
+        sides = {name: settings.party(name, public, secrets[name]) for name in self.names}
+        nonces = {name: side.greet(os.urandom) for name, side in sides.items()}
+        for side in sides.values():
+            side.meet(nonces)
         runs = []
         for name, party, (X, y) in zip(self.names, self.parties, self._coded(), strict=True):
-            side = settings.party(name, public, secrets[name])
             key = None if seed is None else derive_key(seed, terms.fit, name)
-            runs.append(PartyRun(party, X, y, terms, public, side, key))
+            runs.append(PartyRun(party, X, y, terms, public, sides[name], key))
         for run in runs:
             run.check()
         entry = runs[0].entry

@@ -27,7 +27,6 @@ from sklearn_fedpriv.privacy._randomness import Stream, derive_key, fresh_key
 from sklearn_fedpriv.secure._protocol import (
     Binding,
     Opening,
-    OpenRequest,
     PartySide,
     Protected,
     ReleaseLog,
@@ -203,7 +202,7 @@ class PartyRun:
             raise ProtocolError(f"Party {self.name!r} has been asked nothing.")
         return self._task
 
-    def open(self, request: OpenRequest) -> Opening:
+    def open(self, request: Any) -> Opening:
         """Help to open the latest sum, once, after checking what is opened (G16)."""
         task = self._latest()
         asked = digest(request)

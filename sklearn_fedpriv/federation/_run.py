@@ -121,7 +121,8 @@ class Run:
             request = self._server.gather(task, sent)
             openers = self._server.openers(task, request)
             openings = Parallel(n_jobs=self._n_jobs, prefer="threads")(
-                delayed(self._parties[opener].open)(request) for opener in openers
+                delayed(self._parties[opener].open)(self._server.request_for(task, request, opener))
+                for opener in openers
             )
             total = self._server.finish(task, request, openings)
         except FedPrivError:

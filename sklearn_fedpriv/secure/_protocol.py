@@ -103,6 +103,13 @@ class PartySide(ABC):
     def __init__(self, name: str) -> None:
         self.name = name
 
+    def greet(self, entropy: Entropy) -> bytes:
+        """A fresh public nonce for this fit, where the protocol uses one. Run by the party."""
+        return b""
+
+    def meet(self, nonces: Mapping[str, bytes]) -> None:  # noqa: B027
+        """Take note of the nonces of all parties of the fit. Run by the party."""
+
     @abstractmethod
     def check(self, task: SumTask) -> None:
         """Refuse a task whose sum might not fit, from public facts, before anything is charged."""
@@ -112,8 +119,11 @@ class PartySide(ABC):
         """Protect ``words``, int64 of shape (task.length,). Run by the party."""
 
     @abstractmethod
-    def open(self, task: SumTask, own: Protected, request: OpenRequest) -> Opening:
-        """Help to open ``request``, after checking it against ``own``. Run by the party."""
+    def open(self, task: SumTask, own: Protected, request: Any) -> Opening:
+        """Help to open ``request``, after checking it against ``own``. Run by the party.
+
+        An ``OpenRequest``, or what the protocol makes in ``ServerSide.request_for``.
+        """
 
 
 class ServerSide(ABC):
@@ -132,6 +142,10 @@ class ServerSide(ABC):
     @abstractmethod
     def openers(self, task: SumTask, request: OpenRequest) -> tuple[str, ...]:
         """Names of the parties whose ``Opening`` is needed, perhaps none."""
+
+    def request_for(self, task: SumTask, request: OpenRequest, opener: str) -> Any:
+        """The message that asks ``opener`` to help; a protocol may send less than everything."""
+        return request
 
     @abstractmethod
     def finish(
@@ -265,11 +279,15 @@ def run_secure_sum(
     public, secrets = settings.set_up(task.parties, min_honest, task.max_dropouts, entropy)
     sides = {name: settings.party(name, public, secrets[name]) for name in task.parties}
     server = settings.server(public)
+    nonces = {name: side.greet(entropy) for name, side in sides.items()}
+    for side in sides.values():
+        side.meet(nonces)
 
     sent = {name: sides[name].protect(task, words[name], entropy) for name in words}
     request = server.gather(task, sent.values())
     openings = [
-        sides[name].open(task, sent[name], request) for name in server.openers(task, request)
+        sides[name].open(task, sent[name], server.request_for(task, request, name))
+        for name in server.openers(task, request)
     ]
     return server.finish(task, request, openings)
 

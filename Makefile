@@ -25,6 +25,9 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
+mutants: $(STAMP)
+	$(BIN)/python -m tests.mutants.run $(ARGS)
+
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks $(ARGS)
 

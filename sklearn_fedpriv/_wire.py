@@ -188,7 +188,10 @@ def _array(dtype: Any, shape: Any, raw: bytes) -> np.ndarray:
         size *= n
     if size * np.dtype(dtype).itemsize != len(raw) or max(shape, default=0) >= 2**48:
         raise ProtocolError("An array in the message has the wrong length.")
-    return np.frombuffer(raw, dtype=dtype).reshape(shape)
+    array = np.frombuffer(raw, dtype=dtype).reshape(shape)
+    if dtype == "|b1" and (array.view(np.uint8) > 1).any():
+        raise ProtocolError("An array of the message holds a bool that is neither 0 nor 1.")
+    return array
 
 
 def _matches(value: Any, hint: Any) -> bool:

@@ -51,6 +51,12 @@ def test_arrays_come_back_exactly_and_read_only(dtype):
         back[0] = 0
 
 
+def test_a_bool_has_two_forms_only():
+    data = to_bytes(np.array([True, False]))
+    with pytest.raises(ProtocolError, match="neither 0 nor 1"):
+        from_bytes(data[:-2] + b"\x02\x00")
+
+
 def test_a_record_comes_back_as_its_class():
     sample = Sample(2**200, ("a", "b"), inf)
     assert from_bytes(to_bytes(sample), Sample) == sample

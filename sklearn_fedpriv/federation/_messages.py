@@ -5,7 +5,7 @@ One release, in order: the server sends ``Ask``; each party charges its ledgers 
 answer with ``Opening``. Every message names the federation, the terms and the release (G19).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -61,13 +61,14 @@ def noise_of(terms: Terms, query: Query, share: Fraction) -> Noise:
 def check_sizes(terms: Terms, server: ServerSide) -> None:
     """Refuse a plan whose sums might not fit their words, before anything is charged (G12).
 
-    The words are widest for the smallest sensitivity, whose answers are multiplied most, or for the
-    largest, whose answers are largest.
+    An answer is multiplied by about the same number over its sensitivity, so its largest size after
+    that hardly depends on the query; a factor of four covers all roundings of both.
     """
     binding = Binding(terms.federation, terms.digest, 0)
     for planned in terms.plan:
         for squared in (1, planned.squared):
             noise = noise_for(terms, planned.share, squared, squared)
+            noise = replace(noise, scale=4 * noise.scale)
             server.check(_task(terms, binding, b"", planned.length, squared, noise))
 
 

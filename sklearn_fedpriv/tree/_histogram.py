@@ -69,6 +69,10 @@ class LevelHistogram(RowQuery):
         arrays = (self.feature, self.children, self.slot, self.cell, self.weight, self.n_values)
         if not all(np.issubdtype(array.dtype, np.integer) for array in arrays):
             raise ValueError("nodes, cells, weights and numbers of values must be integers")
+        if self.weight.dtype != np.int64 or self.n_values.dtype != np.int64:
+            raise ValueError("weights and numbers of values must be int64, where products fit")
+        if self.goes_right.dtype != np.bool_:
+            raise ValueError("goes_right must be bool")
         n_nodes, n_open, n_features = len(self.feature), len(self.weight), len(self.n_values)
         if n_features < 1 or (self.n_values < 1).any() or self.n_classes < 1:
             raise ValueError("there must be features, values and classes")

@@ -55,6 +55,7 @@ T_REPORT = "tests/privacy/test_report.py"
 T_WIRE = "tests/test_wire.py"
 T_PROTOCOL = "tests/secure/test_protocol.py"
 T_PAILLIER = "tests/secure/test_paillier.py"
+T_KEYS = "tests/secure/test_paillier_keys.py"
 T_PACKING = "tests/secure/test_packing.py"
 T_HISTOGRAM = "tests/tree/test_histogram.py"
 T_TREE = "tests/tree/test_decision_tree.py"
@@ -510,7 +511,7 @@ FAULTS = [
         PAILLIER,
         "        check_own(task, own, request)\n",
         "",
-        (T_PAILLIER,),
+        (T_PAILLIER, T_KEYS),
     ),
     Fault(
         "G16-two-answers-of-one-party",
@@ -561,42 +562,42 @@ FAULTS = [
         KEYS,
         "return -(-self.key_size // 16)",
         "return -(-self.key_size // 64)",
-        (f"{T_PAILLIER}::test_exponents_have_half_the_bits_of_the_key_and_are_drawn_at_once",),
+        (f"{T_KEYS}::test_exponents_have_half_the_bits_of_the_key_and_are_drawn_at_once",),
     ),
     Fault(
         "G18-no-blinding",
         ARITHMETIC,
         "exponents = draw(entropy, len(plaintexts) * step)",
         "exponents = bytes(len(plaintexts) * step)",
-        (f"{T_PAILLIER}::test_two_encryptions_of_the_same_words_differ_in_every_number",),
+        (f"{T_KEYS}::test_two_encryptions_of_the_same_words_differ_in_every_number",),
     ),
     Fault(
         "G18-one-collusion-opens-alone",
         PAILLIER,
         "lowest = max(1, n_parties - min_honest) + 1",
         "lowest = max(1, n_parties - min_honest)",
-        (T_PAILLIER,),
+        (T_PAILLIER, T_KEYS),
     ),
     Fault(
         "G18-small-keys-accepted",
         KEYS,
         "if key_size < SECURE_KEY_SIZE and not insecure_key:",
         "if False:",
-        (T_PAILLIER,),
+        (T_PAILLIER, T_KEYS),
     ),
     Fault(
         "G18-a-lone-ciphertext-is-opened",
         PAILLIER,
         "if len(request.included) < 2:",
         "if len(request.included) < 1:",
-        (T_PAILLIER,),
+        (T_PAILLIER, T_KEYS),
     ),
     Fault(
         "G19-wrong-openings-not-noticed",
         ARITHMETIC,
         "if any(power % n != 1 for power in powers):",
         "if False:",
-        (T_PAILLIER,),
+        (T_PAILLIER, T_KEYS),
     ),
     Fault(
         "G12-slots-too-narrow",

@@ -2,13 +2,14 @@
 
 import argparse
 
-from benchmarks import accounting, noise, paillier, tree
+from benchmarks import accounting, masks, noise, paillier, tree
 
 BENCHMARKS = {
     "tree": tree.main,
     "noise": noise.main,
     "accounting": accounting.main,
     "paillier": paillier.main,
+    "masks": masks.main,
 }
 
 

@@ -2,7 +2,7 @@
 
 from sklearn_fedpriv.federation import Federation, Party
 from sklearn_fedpriv.privacy import PrivacyReport, compose, privacy_budget
-from sklearn_fedpriv.secure import PaillierSum, PlainSum
+from sklearn_fedpriv.secure import MaskedSum, PaillierSum, PlainSum
 from sklearn_fedpriv.tree import FederatedDPDecisionTree
 
 __version__ = "0.1.0"
@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 __all__ = [
     "FederatedDPDecisionTree",
     "Federation",
+    "MaskedSum",
     "PaillierSum",
     "Party",
     "PlainSum",

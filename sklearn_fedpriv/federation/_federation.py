@@ -15,10 +15,14 @@ from sklearn_fedpriv.federation._terms import Terms, check_trust
 from sklearn_fedpriv.privacy._ceiling import reserve
 from sklearn_fedpriv.privacy._ledger import Budget, PlannedRelease
 from sklearn_fedpriv.privacy._randomness import derive_key
-from sklearn_fedpriv.secure import PaillierSum, PlainSum
+from sklearn_fedpriv.secure import MaskedSum, PaillierSum, PlainSum
 from sklearn_fedpriv.secure._protocol import SecureSum
 
-SECURE_SUMS: dict[str, type[SecureSum]] = {"plain": PlainSum, "paillier": PaillierSum}
+SECURE_SUMS: dict[str, type[SecureSum]] = {
+    "masks": MaskedSum,
+    "paillier": PaillierSum,
+    "plain": PlainSum,
+}
 
 
 class Federation:
@@ -37,8 +41,10 @@ class Federation:
     max_dropouts : int, default=0
         So many parties may be missing from a sum; their shares of noise are made up for in advance.
         In a rehearsal nobody goes missing: a party that fails ends the fit.
-    secure_sum : {"plain", "paillier"} or settings, default="plain"
-        How answers are added: ``"paillier"`` lets nobody see a single one.
+    secure_sum : {"masks", "paillier", "plain"} or settings, default="masks"
+        How answers are added. Under masks (fast) and Paillier (slower; needs a dealer) nobody sees
+        a single one; plain sums are for rehearsals and tests. Masks allow ``max_dropouts`` up to
+        ``min_honest - 2``.
     n_jobs : int, default=None
         Parties that compute at one time, as in joblib.
 
@@ -68,7 +74,7 @@ class Federation:
         *,
         min_honest: int | None = None,
         max_dropouts: int = 0,
-        secure_sum: str | SecureSum = "plain",
+        secure_sum: str | SecureSum = "masks",
         n_jobs: int | None = None,
     ) -> None:
         self.parties = tuple(map(as_party, parties))

@@ -137,6 +137,11 @@ def pair_seed(
     return HKDF(SHA256(), SEED_BYTES, salt=None, info=to_bytes(context)).derive(shared)
 
 
+def mask_sign(name: str, peer: str) -> int:
+    """Of the mask of a pair, in the words of ``name``: the first party adds, the second takes."""
+    return 1 if name < peer else -1
+
+
 # Outside the parties' sides, so that no pickle of a side carries them, and a worker process that
 # answers several releases agrees once. Enough for a rehearsal with a thousand parties.
 @lru_cache(maxsize=1 << 18)
@@ -182,6 +187,11 @@ class Graph:
             for at, name in enumerate(self.parties)
         }
 
+    def alive(self, name: str, survivors: Iterable[str]) -> list[str]:
+        """Neighbours of a party among the survivors, in the order of names."""
+        alive = set(survivors)
+        return [peer for peer in self.points[name] if peer in alive]
+
 
 def _numbered(names: Iterable[str]) -> dict[str, int]:
     return {name: point for point, name in enumerate(names, start=1)}
@@ -218,7 +228,8 @@ def graph_of(parties: tuple[str, ...], n_colluders: int, max_dropouts: int) -> G
         raise ValueError(f"A masked sum needs at least 2 parties; got {n}.")
     # With dropouts the threshold is k - d, the highest that d missing neighbours leave. It must
     # exceed c; and 2 (k - d) > k + c lets no neighbourhood be split into two groups that are shown
-    # different lists of survivors and both reach the threshold, colluders helping both.
+    # different lists of survivors and both reach the threshold, colluders helping both. Where the
+    # threshold is 1, a neighbour by itself learns seeds, but it never sees masked words.
     wanted = c + 1 if d == 0 else c + 2 * d + 1
     even = wanted + wanted % 2
     degree = min(even, n - 1)

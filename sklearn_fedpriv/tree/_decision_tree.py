@@ -114,8 +114,8 @@ class FederatedDPDecisionTree(FederatedMixin, ClassifierMixin, BaseEstimator):
         protects its rows alone (local differential privacy).
     max_dropouts : int, default=0
         So many parties may be missing from a sum.
-    secure_sum : {"plain", "paillier"} or settings, default="plain"
-        How answers are added.
+    secure_sum : {"masks", "paillier", "plain"} or settings, default="masks"
+        How answers are added; nobody sees a single one under masks and Paillier.
     calibration : {"proved", "published"}, default="proved"
         ``"published"`` runs Algorithm 2 of Truex et al. as printed, which has no proof.
     n_jobs : int, default=None
@@ -205,7 +205,7 @@ class FederatedDPDecisionTree(FederatedMixin, ClassifierMixin, BaseEstimator):
         classes=None,
         min_honest=None,
         max_dropouts=0,
-        secure_sum="plain",
+        secure_sum="masks",
         calibration="proved",
         n_jobs=None,
         random_state=None,

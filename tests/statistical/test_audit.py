@@ -72,7 +72,10 @@ def views(trust, with_row, queries, trials=TRIALS):
     if with_row:
         parties[0] = (np.array([[0.0], [0.0], [0.0], [WORST]]), None)
     federation = Federation(
-        parties, min_honest=trust["min_honest"], max_dropouts=trust["max_dropouts"]
+        parties,
+        min_honest=trust["min_honest"],
+        max_dropouts=trust["max_dropouts"],
+        secure_sum="plain",  # so that the payload is the answer, which the adversary adds up
     )
     run = federation.start(
         budget(EPSILON, DELTA), plan(queries[0], len(queries)), seed=seed_key(int(with_row))
@@ -141,7 +144,9 @@ def test_the_trials_are_those_of_a_release():
     (total,) = views(trust, True, [AuditSum()], trials=1)
     parties = [(np.zeros((3, 1)), None) for _ in range(N_PARTIES)]
     parties[0] = (np.array([[0.0], [0.0], [0.0], [WORST]]), None)
-    run = Federation(parties).start(budget(EPSILON, DELTA), plan(AuditSum()), seed=seed_key(1))
+    run = Federation(parties, secure_sum="plain").start(
+        budget(EPSILON, DELTA), plan(AuditSum()), seed=seed_key(1)
+    )
     released = run.release(AuditSum(), ALL)
     assert released[0] == AuditSum().lattice.decode(total)[0]
 

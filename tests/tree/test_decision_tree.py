@@ -65,10 +65,12 @@ def test_all_input_forms_give_the_same_tree(mechanism):
 
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
-def test_plain_and_paillier_give_the_same_tree(small_primes, mechanism):
+def test_all_secure_sums_give_the_same_tree(small_primes, mechanism):
     paillier = PaillierSum(key_size=512, insecure_key=True)
-    plain = tree(mechanism=mechanism).fit(PARTIES)
-    assert same(plain, tree(mechanism=mechanism, secure_sum=paillier).fit(PARTIES))
+    plain = tree(mechanism=mechanism, secure_sum="plain", max_dropouts=1).fit(PARTIES)
+    for secure_sum in ("masks", paillier):
+        other = tree(mechanism=mechanism, secure_sum=secure_sum, max_dropouts=1).fit(PARTIES)
+        assert same(plain, other)
 
 
 def test_jobs_do_not_matter():
@@ -388,12 +390,14 @@ def test_the_report_bills_the_plan_and_says_who_saw_what():
     report = tree(random_state=None).fit(PARTIES).privacy_
     assert (report.epsilon, report.delta, report.proved) == (1.0, 1e-5, "yes")
     assert dict(report.releases)["RowCount"] == 1 and report.private
-    assert report.server_epsilon > 1.0
-    pure = tree(mechanism="laplace").fit(PARTIES).privacy_
+    assert report.server_epsilon == 1.0 and "masked sums" in report.secure_sum
+    plain = tree(random_state=None, secure_sum="plain").fit(PARTIES).privacy_
+    assert plain.server_epsilon > 1.0
+    pure = tree(mechanism="laplace", secure_sum="plain").fit(PARTIES).privacy_
     assert pure.delta == 0 and pure.server_epsilon == inf
     hinted = tree(n_rows_hint=400).fit(PARTIES).privacy_
     assert "RowCount" not in dict(hinted.releases)
-    assert tree(min_honest=1).fit(PARTIES).privacy_.server_epsilon < 1.1
+    assert tree(min_honest=1, secure_sum="plain").fit(PARTIES).privacy_.server_epsilon < 1.1
 
 
 def test_a_published_fit_says_that_nothing_is_proved():

@@ -130,9 +130,7 @@ class Run:
             raise
         self._released[name] = self._released.get(name, 0) + 1
         if self._verbose:
-            spent = (
-                "" if terms.charged.private is False else f", {self._ledger.part_spent:.0%} spent"
-            )
+            spent = f", {self._ledger.part_spent:.0%} spent" if terms.charged.private else ""
             sys.stdout.write(
                 f"release {number + 1}: {name}, {query.length} numbers of {self.n_parties} "
                 f"parties, {perf_counter() - began:.2f} s{spent}\n"

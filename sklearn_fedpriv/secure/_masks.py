@@ -62,7 +62,6 @@ from sklearn_fedpriv.secure._mask_wire import (
     contribution_digest,
     plan_masks,
 )
-from sklearn_fedpriv.secure._paillier_keys import draw
 from sklearn_fedpriv.secure._protocol import (
     Entropy,
     Opening,
@@ -72,6 +71,7 @@ from sklearn_fedpriv.secure._protocol import (
     ServerSide,
     SumTask,
     check_message,
+    draw,
 )
 from sklearn_fedpriv.secure._shares import N_LIMBS, share
 

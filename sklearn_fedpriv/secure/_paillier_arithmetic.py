@@ -16,8 +16,8 @@ from functools import lru_cache
 import gmpy2
 from gmpy2 import mpz
 
-from sklearn_fedpriv.secure._paillier_keys import PaillierKeyShare, PaillierPublicKey, draw
-from sklearn_fedpriv.secure._protocol import Entropy
+from sklearn_fedpriv.secure._paillier_keys import PaillierKeyShare, PaillierPublicKey
+from sklearn_fedpriv.secure._protocol import Entropy, draw
 
 _WINDOW_BITS = 8  # one table look-up for each byte of the exponent
 _POWERS_AT_ONCE = 64

@@ -25,7 +25,7 @@ import numpy as np
 from gmpy2 import mpz
 
 from sklearn_fedpriv._wire import record
-from sklearn_fedpriv.secure._protocol import Entropy
+from sklearn_fedpriv.secure._protocol import Entropy, draw
 
 SECURE_KEY_SIZE = 2048
 SMALLEST_KEY_SIZE = 256  # for tests: below, safe primes get rare and slots few
@@ -241,14 +241,6 @@ def safe_prime(bits: int, entropy: Entropy) -> int:
                 )
                 if proved and prime.bit_length() == bits:
                     return int(prime)
-
-
-def draw(entropy: Entropy, n_bytes: int) -> bytes:
-    """``n_bytes`` from ``entropy``; a short answer would weaken keys and is refused."""
-    data = entropy(n_bytes)
-    if len(data) != n_bytes:
-        raise ValueError(f"entropy was asked for {n_bytes} bytes and gave {len(data)}.")
-    return data
 
 
 def _uniform(below: mpz, entropy: Entropy) -> mpz:

@@ -186,6 +186,14 @@ class SecureSum(ABC):
         """The server's side."""
 
 
+def draw(entropy: Entropy, n_bytes: int) -> bytes:
+    """``n_bytes`` from ``entropy``; a short answer would weaken keys and is refused."""
+    data = entropy(n_bytes)
+    if len(data) != n_bytes:
+        raise ValueError(f"entropy was asked for {n_bytes} bytes and gave {len(data)}.")
+    return data
+
+
 def check_included(task: SumTask, included: Iterable[Protected], who: str) -> None:
     """Refuse contributions that are foreign, repeated, misbound or too few."""
     seen = set()

@@ -17,8 +17,7 @@ import numpy as np
 
 from sklearn_fedpriv.exceptions import ProtocolError
 from sklearn_fedpriv.secure._keystream import SEED_BYTES
-from sklearn_fedpriv.secure._paillier_keys import draw
-from sklearn_fedpriv.secure._protocol import Entropy
+from sklearn_fedpriv.secure._protocol import Entropy, draw
 
 FIELD_BITS = 31
 PRIME = 2**FIELD_BITS - 1

@@ -16,6 +16,7 @@ import types
 import typing
 from dataclasses import fields, is_dataclass
 from fractions import Fraction
+from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
@@ -73,7 +74,8 @@ def _encode(value: Any) -> list[bytes]:
         return [b"N"]
     if isinstance(value, bool):
         return [b"T" if value else b"F"]
-    if isinstance(value, int):
+    if isinstance(value, Integral):  # whole numbers of numpy become plain ones
+        value = int(value)
         return [b"I", *_sized(value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True))]
     if isinstance(value, float):
         if value != value:
@@ -174,7 +176,7 @@ def _decode(data: memoryview, at: int, depth: int) -> tuple[Any, int]:
             values[field.name] = value
         try:
             return cls(**values), at
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, ArithmeticError, MemoryError) as error:
             raise ProtocolError(f"{name} is malformed: {error}") from error
     raise ProtocolError(f"Unknown tag {tag!r} in the message.")
 
@@ -186,7 +188,7 @@ def _array(dtype: Any, shape: Any, raw: bytes) -> np.ndarray:
     size = 1
     for n in shape:
         size *= n
-    if size * np.dtype(dtype).itemsize != len(raw) or max(shape, default=0) >= 2**48:
+    if size * np.dtype(dtype).itemsize != len(raw) or max(shape, default=0) > max(size, 2**16):
         raise ProtocolError("An array in the message has the wrong length.")
     array = np.frombuffer(raw, dtype=dtype).reshape(shape)
     if dtype == "|b1" and (array.view(np.uint8) > 1).any():

@@ -77,7 +77,7 @@ class FederatedMixin:
         if isinstance(X, Federation) or looks_like_parties(X):
             raise TypeError(
                 f"{type(self).__name__}.score takes one table of public rows. A score on the "
-                "parties' rows is a release: use sklearn_fedpriv.metrics.federated_score."
+                "parties' rows is a release: use metrics.federated_score (coming)."
             )
         score: float = super().score(X, y, sample_weight)  # type: ignore[misc]
         return score
@@ -87,6 +87,17 @@ class FederatedMixin:
         if isinstance(X, Federation) or looks_like_parties(X):
             raise TypeError(f"{type(self).__name__} predicts for one table, not for parties.")
         return validate_data(self, X, reset=False, **check_params)
+
+    def _check_budget(self, mechanism: str) -> None:
+        """Refuse an epsilon or delta that the table of constraints cannot tell."""
+        name = type(self).__name__
+        if isinstance(self.epsilon, bool) or self.epsilon > LARGEST_EPSILON and self.epsilon != inf:
+            raise ValueError(
+                f"epsilon of {name} must be a number in (0, {LARGEST_EPSILON:g}], or inf; got "
+                f"{self.epsilon!r}."
+            )
+        if self.delta == 0 and mechanism == "gaussian":
+            raise ValueError(f"delta of {name} must be above 0 with Gaussian noise; got 0.")
 
     def _start(
         self,
@@ -99,13 +110,7 @@ class FederatedMixin:
     ) -> Run:
         """Begin the fit's releases under this estimator's budget; warn where nothing is proved."""
         name = type(self).__name__
-        if isinstance(self.epsilon, bool) or self.epsilon > LARGEST_EPSILON and self.epsilon != inf:
-            raise ValueError(
-                f"epsilon of {name} must be a number in (0, {LARGEST_EPSILON:g}], or inf; got "
-                f"{self.epsilon!r}."
-            )
-        if self.delta == 0 and mechanism == "gaussian":
-            raise ValueError(f"delta of {name} must be above 0 with Gaussian noise; got 0.")
+        self._check_budget(mechanism)
         if self.epsilon == inf:
             warnings.warn(
                 f"{name}(epsilon=inf) adds no noise: nothing is protected.",

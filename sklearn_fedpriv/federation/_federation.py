@@ -222,7 +222,7 @@ class Federation:
                     )
         for (category, text), names in heard.items():
             who = "Party" if len(names) == 1 else "Parties"
-            warnings.warn(f"{who} {', '.join(map(repr, names))}: {text}", category, stacklevel=5)
+            warnings.warn(f"{who} {', '.join(map(repr, names))}: {text}", category, stacklevel=6)
         return rows
 
 

@@ -72,7 +72,7 @@ def gather(
         if looks_like_parties(X) and inside_search():
             raise ValueError(
                 "A list of parties cannot be split by scikit-learn's searches: pass one table with "
-                "parties=labels, or use DPHypeSearchCV."
+                "parties=labels, or use DPHypeSearchCV (coming)."
             )
         federation = Federation(members, **trust_of(estimator))
     rows = [
@@ -135,7 +135,7 @@ def _from_labels(
         raise TypeError(f"parties=labels goes with one table, not with a list of parties. {_FORMS}")
     X, y = _validated(estimator, X, y, "", 0, 1, check_params)
     labels = column_or_1d(labels, dtype=object, input_name="parties")
-    if any(label is None or label != label or label == "" for label in labels):
+    if any(map(_is_missing, labels)):
         raise ValueError("parties must name every row's party; None, NaN or an empty text came.")
     if len(labels) != X.shape[0]:
         raise ValueError(
@@ -147,6 +147,13 @@ def _from_labels(
     split = [(X[rows], None if y is None else y[rows]) for rows in groups]
     parties = [Party(*rows, name=str(name)) for name, rows in zip(names, split, strict=True)]
     return Federation(parties, **trust_of(estimator))
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label) or label == ""
+    except TypeError:  # pandas' NA is neither equal nor unequal to itself
+        return True
 
 
 def _validated(

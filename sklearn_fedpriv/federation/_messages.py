@@ -7,7 +7,9 @@ answer with ``Opening``. Every message names the federation, the terms and the r
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import product
+from typing import Any
 
 from sklearn_fedpriv._wire import digest, record
 from sklearn_fedpriv.exceptions import BudgetExceeded
@@ -17,7 +19,7 @@ from sklearn_fedpriv.secure._protocol import Binding, ServerSide, SumTask
 
 
 @record
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # equal is what has the same bytes
 class Ask:
     """The request of one release: a query, and how much of the agreed budget it takes.
 
@@ -33,6 +35,17 @@ class Ask:
         if not 0 < self.share <= 1:
             raise ValueError(f"the share of a release must be in (0, 1]; got {self.share}")
 
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the request."""
+        return digest(self)
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, Ask) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
 
 @lru_cache(maxsize=4)  # the parties of one process derive the same
 def sum_task(terms: Terms, ask: Ask) -> tuple[SumTask, Noise]:
@@ -44,7 +57,7 @@ def sum_task(terms: Terms, ask: Ask) -> tuple[SumTask, Noise]:
             f"{query.unit} adds, and is refused."
         )
     noise = noise_of(terms, query, ask.share)
-    return _task(terms, ask.binding, digest(ask), query.length, query.squared_norm, noise), noise
+    return _task(terms, ask.binding, ask.digest, query.length, query.squared_norm, noise), noise
 
 
 def noise_of(terms: Terms, query: Query, share: Fraction) -> Noise:
@@ -62,12 +75,14 @@ def check_sizes(terms: Terms, server: ServerSide) -> None:
     """Refuse a plan whose sums might not fit their words, before anything is charged (G12).
 
     An answer is multiplied by about the same number over its sensitivity, so its largest size after
-    that hardly depends on the query; a factor of four covers all roundings of both.
+    that hardly depends on the query; a factor of four covers all roundings of both. The noise
+    itself is largest for the smallest share that a release may take of its kind's.
     """
     binding = Binding(terms.federation, terms.digest, 0)
     for planned in terms.plan:
-        for squared in (1, planned.squared):
-            noise = noise_for(terms, planned.share, squared, squared)
+        smallest = planned.share / (2 * planned.count)
+        for squared, share in product((1, planned.squared), (planned.share, smallest)):
+            noise = noise_for(terms, share, squared, squared)
             noise = replace(noise, scale=4 * noise.scale)
             server.check(_task(terms, binding, b"", planned.length, squared, noise))
 

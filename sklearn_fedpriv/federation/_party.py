@@ -193,7 +193,7 @@ class PartyRun:
 
     def repeat(self, ask: Ask) -> Protected | None:
         """The very message that was sent for this request, or None if it is new."""
-        stored = self._log.replay("protect", ask.binding, digest(ask))
+        stored = self._log.replay("protect", ask.binding, ask.digest)
         return None if stored is None else from_bytes(stored, Protected)
 
     def _latest(self) -> SumTask:

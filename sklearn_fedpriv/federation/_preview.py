@@ -56,7 +56,9 @@ class Preview:
                 f"{planned.signal:.3g} {planned.meaning}"
             )
         verdict = "noise wins" if self.epsilon < self.smallest_epsilon else "signal wins"
-        lines.append(f"  {verdict}; the smallest epsilon is about {self.smallest_epsilon:.2g}")
+        lines.append(
+            f"  {verdict}; a first split stands out from epsilon {self.smallest_epsilon:.2g} on"
+        )
         return "\n".join(lines)
 
 

@@ -67,12 +67,17 @@ class RowFacts:
         Name of the estimator's class, for the line to paste.
     local : bool
         Whether the rows are in this process, so that facts may be taken from them at all.
+    declared : mapping, default=None
+        What the user declared, by argument: repeated in the line to paste.
     """
 
-    def __init__(self, owner: str, *, local: bool) -> None:
+    def __init__(
+        self, owner: str, *, local: bool, declared: Mapping[str, Any] | None = None
+    ) -> None:
         self.owner, self.local = owner, local
         self.names: list[str] = []
-        self._arguments: dict[str, Any] = {}
+        given = {} if declared is None else declared
+        self._arguments = {name: value for name, value in given.items() if value is not None}
 
     def take(self, name: str, argument: str, value: Any) -> None:
         """Note that ``argument=value`` was read off the rows."""
@@ -178,7 +183,9 @@ def resolve_columns(
             raise ValueError(f"Column {name!r} has both categories and bounds; declare one.")
         if declared_values[j] is not None:
             columns.append(Column(name, _checked_categories(name, declared_values[j])))
-            if not isinstance(columns[-1].categories[0], str):
+            if isinstance(columns[-1].categories[0], str):
+                _check_present(name, j, rows, parties)
+            else:
                 _check_numeric(name, j, rows, parties, "numbers as categories")
             continue
         if declared_bounds[j] is not None:
@@ -198,9 +205,17 @@ def resolve_columns(
                 low, high = low - 0.5, high + 0.5
             found_bounds[name] = (low, high)
             columns.append(Column(name, (), low, high))
-    for argument, found in (("categories", found_values), ("bounds", found_bounds)):
+    for argument, found, numeric in (
+        ("categories", found_values, False),
+        ("bounds", found_bounds, True),
+    ):
         if found:
-            facts.take(f"{argument} of {len(found)} columns", argument, found)
+            every = {
+                column.name: (column.low, column.high) if numeric else list(column.categories)
+                for column in columns
+                if column.numeric == numeric
+            }
+            facts.take(f"{argument} of {len(found)} columns", argument, every)
     return tuple(columns)
 
 
@@ -215,7 +230,10 @@ def as_numbers(values: np.ndarray) -> np.ndarray | None:
 def _check_numeric(name: str, j: int, rows: Rows, parties: Sequence[str], what: str) -> None:
     """Refuse texts and missing values where numbers are needed, naming party and column."""
     for party, (X, _) in zip(parties, rows, strict=True):
-        numbers = as_numbers(X[:, j])
+        try:
+            numbers = as_numbers(X[:, j])
+        except TypeError as error:  # not a number at all, such as pandas' NA
+            raise TypeError(f"Party {party!r}: column {name!r}: {error}") from error
         if numbers is not None and not np.isfinite(numbers).all():
             raise ValueError(f"Party {party!r}: column {name!r} has missing or infinite values.")
         if numbers is None:
@@ -223,6 +241,13 @@ def _check_numeric(name: str, j: int, rows: Rows, parties: Sequence[str], what: 
                 f"Party {party!r}: column {name!r} has {what} but holds texts. Declare its "
                 "categories as texts instead."
             )
+
+
+def _check_present(name: str, j: int, rows: Rows, parties: Sequence[str]) -> None:
+    """Refuse missing values among texts, naming party and column."""
+    for party, (X, _) in zip(parties, rows, strict=True):
+        if X.dtype == object and any(value is None for value in X[:, j]):
+            raise ValueError(f"Party {party!r}: column {name!r} has missing values.")
 
 
 def _is_pair(value: Any) -> bool:
@@ -266,7 +291,8 @@ def _checked_categories(name: str, values: Any) -> tuple:
         raise ValueError(f"categories of column {name!r} must be a list; got {values!r}.")
     values = tuple(value.item() if isinstance(value, np.generic) else value for value in values)
     kinds = {str if isinstance(value, str) else _finite(value) for value in values}
-    if kinds not in ({str}, {True}) or len(set(values)) != len(values):
+    known = values if kinds == {str} else [float(value) for value in values if kinds == {True}]
+    if kinds not in ({str}, {True}) or len(set(known)) != len(values):
         raise ValueError(
             f"categories of column {name!r} must be distinct, and all texts or all numbers; got "
             f"{list(values)!r}."

@@ -143,8 +143,9 @@ class Run:
         facts = tuple(facts_from_rows)
         proved = terms.charged.private
         m, n = terms.unknown_shares, len(terms.parties)
-        mechanism = f"{_MECHANISMS[budget.mechanism]} noise in {n} shares, {m} of them enough"
         alone = n == 1
+        shares = "one share" if alone else f"{n} shares, {m} of them enough"
+        mechanism = f"{_MECHANISMS[budget.mechanism]} noise in {shares}"
         return PrivacyReport(
             epsilon=float(budget.epsilon) if proved else float("inf"),
             delta=float(budget.delta),
@@ -164,5 +165,6 @@ class Run:
             n_parties=n,
             min_honest=terms.min_honest,
             max_dropouts=terms.max_dropouts,
+            insecure=terms.secure_sum.insecure,
             rehearsal=self.rehearsal,
         )

@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import product
 from math import ceil, inf, isqrt
 from numbers import Integral
+from typing import Any
 
 import gmpy2
 import numpy as np
@@ -38,7 +39,7 @@ LOG2_FAILURE = 64  # chance of a wrapped word in a fit: 2^-64 (G12)
 
 
 @record
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # equal is what has the same bytes
 class Terms:
     """Everything that was agreed for one fit.
 
@@ -102,6 +103,12 @@ class Terms:
         """SHA-256 of the terms."""
         return digest(self)
 
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, Terms) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
     @property
     def charged(self) -> Budget:
         """What ledgers hold the fit to: a method without proof costs everything (G4)."""
@@ -128,7 +135,8 @@ class Terms:
         m = self.unknown_shares
         if self.calibration == "published" or not self.budget.private:
             return inf
-        if self.secure_sum.hides_parties or len(self.parties) == 1:
+        hidden = self.secure_sum.hides_parties and not self.secure_sum.insecure
+        if hidden or len(self.parties) == 1:
             return float(self.budget.epsilon)
         if self.budget.mechanism == "laplace":
             return float(self.budget.epsilon) if m == 1 else inf

@@ -19,6 +19,7 @@ from sklearn_fedpriv.privacy._calibration import Exact, exact
 
 _WAIT = 60.0  # seconds to wait for another process that is reserving
 _active: list[Path] = []
+_own: set[Path] = set()  # those whose block is open in this process
 
 
 class Ceiling:
@@ -39,7 +40,7 @@ class Ceiling:
 
     def close(self) -> None:
         """Keep the figures; the file goes."""
-        self._final = self.spent
+        self._final = self.spent if self._path.exists() else (inf, inf)
 
 
 @contextmanager
@@ -48,6 +49,8 @@ def privacy_budget(epsilon: float, delta: float = 1e-4) -> Iterator[Ceiling]:
 
     Whole fits are added. Fits on parties that were named by the user (``Party(name=...)`` or
     ``parties=labels``) and share no name do not add up; a fit on unnamed parties counts for all.
+    Estimators made here are held to it wherever they are cloned or sent, worker processes included;
+    an estimator that is first made inside a worker process is not.
 
     Parameters
     ----------
@@ -90,11 +93,13 @@ def privacy_budget(epsilon: float, delta: float = 1e-4) -> Iterator[Ceiling]:
                 "INSERT INTO ceiling VALUES (?, ?)", (str(exact(epsilon)), str(exact(delta)))
             )
         _active.append(path)
+        _own.add(path)
         ceiling = Ceiling(path)
         try:
             yield ceiling
         finally:
-            _active.remove(path)
+            _active[:] = [other for other in _active if other != path]
+            _own.discard(path)
             ceiling.close()
 
 
@@ -119,6 +124,12 @@ def reserve(parties: tuple[str, ...] | None, epsilon: Exact, delta: Fraction) ->
     ``parties`` are names that the user gave, or None when they have none: such a fit counts for
     every party.
     """
+    lost = [path for path in _own if not path.exists()]
+    if lost:
+        raise BudgetExceeded(
+            f"The file of a privacy_budget is gone ({lost[0]}): what was spent is not known any "
+            "more. Nothing was released. Leave the block, and keep temporary files while it runs."
+        )
     _active[:] = [path for path in _active if path.exists()]
     with ExitStack() as stack:  # all or nothing: leaving by an exception rolls every one back
         databases = [stack.enter_context(closing(_open(path))) for path in _active]

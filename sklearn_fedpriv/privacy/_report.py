@@ -50,6 +50,8 @@ class PrivacyReport:
         Roles beside parties and server on whose honesty the secrecy rests.
     releases : tuple of (str, int)
         What was released, and how often.
+    insecure : bool
+        Whether the secure sum had settings for tests, which hide nothing.
     n_parties, min_honest, max_dropouts : int
     rehearsal : bool
         Whether all rows were in the caller's process.
@@ -71,6 +73,7 @@ class PrivacyReport:
     n_parties: int
     min_honest: int
     max_dropouts: int = 0
+    insecure: bool = False
     rehearsal: bool = True
 
     @property
@@ -92,6 +95,8 @@ class PrivacyReport:
             reasons.append("nothing is proved towards the server, which sees single answers")
         if self.proved == "conditional":
             reasons.append("facts were taken from the rows")
+        if self.insecure:
+            reasons.append("the secure sum had a key for tests")
         if self.seeded:
             reasons.append("random_state was set")
         return tuple(reasons)
@@ -112,11 +117,17 @@ class PrivacyReport:
             f"{self.max_dropouts} missing"
             + ("; all rows in this process (a rehearsal)" if self.rehearsal else ""),
             f"  not covered: {NOT_COVERED}",
-            "  private: yes" if self.private else f"  private: no, {'; '.join(self.reasons)}",
+            f"  private: {self._verdict()}",
         ]
         if self.trusted:
             lines.insert(3, f"  trusted besides: {', '.join(self.trusted)}")
         return "\n".join(lines)
+
+    def _verdict(self) -> str:
+        if not self.private:
+            return f"no, {'; '.join(self.reasons)}"
+        weaker = self.server_epsilon > self.epsilon
+        return "yes, towards the server as its line says" if weaker else "yes"
 
     def _proof(self) -> str:
         if self.proved == "conditional":
@@ -188,11 +199,12 @@ def compose(*reports: Any) -> PrivacyReport:
     return replace(
         reports[0],
         epsilon=_sum(report.epsilon for report in reports),
-        delta=_sum(report.delta for report in reports),
+        delta=min(1.0, _sum(report.delta for report in reports)),
         server_epsilon=_sum(report.server_epsilon for report in reports),
         proved=max((report.proved for report in reports), key=_PROVED.index),
         facts_from_rows=_union(report.facts_from_rows for report in reports),
         seeded=any(report.seeded for report in reports),
+        insecure=any(report.insecure for report in reports),
         claimed_epsilon=_sum(claims) if claims else None,
         mechanism="; ".join(_union((report.mechanism,) for report in reports)),
         secure_sum="; ".join(_union((report.secure_sum,) for report in reports)),

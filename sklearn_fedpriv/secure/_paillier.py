@@ -87,6 +87,11 @@ class PaillierSum(SecureSum):
     key_threshold: int | None = None
     insecure_key: bool = False
 
+    @property
+    def insecure(self) -> bool:
+        """Whether the key is small enough to break."""
+        return self.key_size < SECURE_KEY_SIZE
+
     def check(self, n_parties: int, min_honest: int, max_dropouts: int) -> None:
         """Raise ``ValueError`` if no such key may serve such a federation (G18)."""
         check_key_size(self.key_size, self.insecure_key)

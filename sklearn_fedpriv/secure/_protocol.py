@@ -160,6 +160,11 @@ class SecureSum(ABC):
     label: ClassVar[str]
     hides_parties: ClassVar[bool]
 
+    @property
+    def insecure(self) -> bool:
+        """Whether the settings are for tests only, so that nothing is hidden."""
+        return False
+
     def check(self, n_parties: int, min_honest: int, max_dropouts: int) -> None:  # noqa: B027
         """Raise ``ValueError`` if the protocol cannot serve such a federation."""
 

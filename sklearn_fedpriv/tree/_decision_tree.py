@@ -50,18 +50,18 @@ def grow(
 
     def sd_at(depth: int) -> float:
         n_features = len(schema.n_values)
-        return run.noise_sd(n_features, n_features, share / depth)
+        return run.noise_sd(n_features, n_features, share / int(depth))
 
     if not stands_out(n_rows, sd_at(max_depth or 1)):
         warnings.warn(
             "The noise is expected to drown the rows: the tree may be no better than a guess. "
-            "preview(n_parties, n_rows, n_features) names the smallest epsilon that helps.",
+            "preview(n_parties, n_rows, n_features) names the epsilon from which splits show.",
             NoiseWarning,
             stacklevel=5,
         )
     if max_depth is None:
         max_depth = planned_depth(n_rows, sd_at)
-    level_share = share / max_depth
+    level_share = share / int(max_depth)
     growth = Growth(schema, n_rows, laplace=private and run.terms.budget.mechanism == "laplace")
     for _ in range(max_depth):
         query = growth.ask(lambda squared, total: run.noise_sd(squared, total, level_share))
@@ -252,7 +252,8 @@ class FederatedDPDecisionTree(FederatedMixin, ClassifierMixin, BaseEstimator):
         self : FederatedDPDecisionTree
         """
         federation = gather(self, X, y, parties, dtype=None)
-        facts = RowFacts(type(self).__name__, local=federation.rehearsal)
+        declared = {name: getattr(self, name) for name in ("categories", "bounds", "classes")}
+        facts = RowFacts(type(self).__name__, local=federation.rehearsal, declared=declared)
         names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
         classes = resolve_classes(self.classes, federation.rows, federation.names, facts)
         columns = resolve_columns(
@@ -264,7 +265,7 @@ class FederatedDPDecisionTree(FederatedMixin, ClassifierMixin, BaseEstimator):
             facts,
         )
         facts.warn()
-        coder = TableCoder(columns, self.n_bins, tuple(classes.tolist()))
+        coder = TableCoder(columns, int(self.n_bins), tuple(classes.tolist()))
         schema = schema_of(coder)
         run = self._start(
             federation.with_transform(coder),
@@ -272,7 +273,7 @@ class FederatedDPDecisionTree(FederatedMixin, ClassifierMixin, BaseEstimator):
             mechanism=self.mechanism,
         )
         if self.calibration == "published":
-            depth = self.max_depth or published_depth(self.n_features_in_)
+            depth = int(self.max_depth or published_depth(self.n_features_in_))
             self.tree_ = grow_published(schema, depth, self.epsilon, run.release)
         else:
             self.tree_ = grow(run, schema, n_rows_hint=self.n_rows_hint, max_depth=self.max_depth)
@@ -297,6 +298,7 @@ class FederatedDPDecisionTree(FederatedMixin, ClassifierMixin, BaseEstimator):
             ``print`` it.
         """
         self._validate_params()
+        self._check_budget(self.mechanism)
         for name, value in (
             ("n_parties", n_parties),
             ("n_rows", n_rows),
@@ -321,7 +323,7 @@ class FederatedDPDecisionTree(FederatedMixin, ClassifierMixin, BaseEstimator):
             )
 
             def sd_at(depth):
-                return noise_for(terms, share / depth, n_features, n_features).sd(n_parties)
+                return noise_for(terms, share / int(depth), n_features, n_features).sd(n_parties)
 
             return terms, sd_at
 
@@ -343,11 +345,11 @@ class FederatedDPDecisionTree(FederatedMixin, ClassifierMixin, BaseEstimator):
         """The releases of a fit, at most; from public facts alone."""
         n_features = len(schema.n_values)
         if self.calibration == "published":
-            depth = self.max_depth or published_depth(n_features)
+            depth = int(self.max_depth or published_depth(n_features))
             count = (depth + 1) * (2 + 2 * n_features)
             numbers, squared = published_numbers(schema, depth), 1
         else:
-            count = depth = self.max_depth or MAX_DEPTH
+            count = depth = int(self.max_depth or MAX_DEPTH)
             numbers = min(2**depth, _MOST_NODES) * schema.n_codes * schema.n_classes
             squared = FINEST_WEIGHT**2 * n_features ** (2 if self.mechanism == "laplace" else 1)
         hinted = self.n_rows_hint is not None or self.calibration == "published"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sklearn_fedpriv.tree._histogram import LevelHistogram
+from sklearn_fedpriv.tree._histogram import MAX_WEIGHT, LevelHistogram
 from sklearn_fedpriv.tree._splits import (
     Schema,
     best_cut,
@@ -222,4 +222,5 @@ def _even_weights(n_asked: np.ndarray, laplace: bool) -> np.ndarray:
     if (n_asked == n_asked.max()).all():
         return np.ones(len(n_asked), dtype=np.int64)
     ratio = n_asked.max() / n_asked
-    return np.floor(FINEST_WEIGHT * (ratio if laplace else np.sqrt(ratio))).astype(np.int64)
+    weights = np.floor(FINEST_WEIGHT * (ratio if laplace else np.sqrt(ratio)))
+    return np.minimum(weights, MAX_WEIGHT).astype(np.int64)

@@ -11,6 +11,7 @@ from sklearn_fedpriv.privacy._randomness import Stream
 from sklearn_fedpriv.tree._tree import LEAF, route
 
 MAX_WEIGHT = 2**16
+MOST_NUMBERS = 2**31
 
 
 @record
@@ -71,12 +72,14 @@ class LevelHistogram(RowQuery):
             raise ValueError("nodes, cells, weights and numbers of values must be integers")
         if self.weight.dtype != np.int64 or self.n_values.dtype != np.int64:
             raise ValueError("weights and numbers of values must be int64, where products fit")
+        if any(array.dtype != np.int32 for array in arrays[:4]):
+            raise ValueError("nodes, slots and cells must be int32")
         if self.goes_right.dtype != np.bool_:
             raise ValueError("goes_right must be bool")
         n_nodes, n_open, n_features = len(self.feature), len(self.weight), len(self.n_values)
-        if n_features < 1 or (self.n_values < 1).any() or self.n_classes < 1:
-            raise ValueError("there must be features, values and classes")
-        n_codes = int((self.n_values + 1).sum())
+        if min(n_features, n_nodes, n_open, self.n_classes) < 1 or (self.n_values < 1).any():
+            raise ValueError("there must be nodes, features, values and classes")
+        n_codes = int(self.n_values.astype(object).sum()) + n_features
         shapes = {
             "feature": (n_nodes,),
             "goes_right": (n_nodes, int(self.n_values.max()) + 1),
@@ -101,6 +104,8 @@ class LevelHistogram(RowQuery):
             raise ValueError(f"weights must be in [1, {MAX_WEIGHT}]")
         if (self.cell < -1).any() or (self.cell >= self.cell.size).any():
             raise ValueError("cells must be numbered from 0, with -1 for none")
+        if self.cell.size * self.n_classes > MOST_NUMBERS:
+            raise ValueError(f"a histogram may have at most {MOST_NUMBERS} numbers")
         owner = np.arange(n_open)[:, None] * len(self.n_values) + self._feature_of
         asked = self.cell >= 0
         lowest = np.full(self._n_cells, np.iinfo(np.int64).max)
@@ -146,7 +151,8 @@ class LevelHistogram(RowQuery):
         first = np.cumsum(self.n_values + 1) - self.n_values - 1
         cell = self.cell[slot[:, None], X + first]
         counted = (cell >= 0) & sound[:, None]
-        return slot, np.where(counted, cell * self.n_classes + y[:, None], -1)
+        place = cell.astype(np.int64) * self.n_classes + y[:, None]
+        return slot, np.where(counted, place, -1)
 
     def contributions(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
         slot, places = self._places(X, y)

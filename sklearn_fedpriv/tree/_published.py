@@ -63,7 +63,7 @@ def grow_published(schema: Schema, depth: int, epsilon: float, release: Release)
         for (node, left), count in zip(layer, size, strict=True):
             widest = schema.n_values[left].max(initial=1)
             stop = not left.any() or level == depth
-            stop = stop or count / (widest * schema.n_classes) < threshold
+            stop = stop or count / (widest * schema.n_classes) <= threshold
             (leaves if stop else inner).append((node, left))
         if leaves:
             nodes = [node for node, _ in leaves]

@@ -249,6 +249,15 @@ def walk(value):
         yield value
 
 
+def test_two_requests_with_different_bytes_never_share_a_task():
+    """1 and True are equal in Python and differ on the wire."""
+    run = Federation(rows()).start(ONE, plan(ToyCount(bound=1)))
+    binding = Binding(run.terms.federation, run.terms.digest, 0)
+    one, true = (Ask(binding, ToyCount(bound=bound), ALL) for bound in (1, True))
+    assert one != true and one == Ask(binding, ToyCount(), ALL)
+    assert sum_task(run.terms, one)[0].request != sum_task(run.terms, true)[0].request
+
+
 def test_terms_bind_everything_that_was_agreed():
     terms = Federation(rows()).start(ONE, plan(ToyCount())).terms
     for change in (

@@ -58,6 +58,15 @@ def test_nested_ceilings_both_hold():
         assert outer.spent[0] == 0.0
 
 
+def test_a_ceiling_whose_file_is_gone_stops_everything():
+    with privacy_budget(1.0) as ceiling:
+        ceiling._path.unlink()
+        with pytest.raises(BudgetExceeded, match="file of a privacy_budget is gone"):
+            reserve(None, TENTH, Fraction(0))
+    assert ceiling.spent == (float("inf"), float("inf"))
+    reserve(None, TENTH, Fraction(0))
+
+
 class Spender(FederatedMixin, BaseEstimator):
     def __init__(self, epsilon=0.5):
         self.epsilon = epsilon

@@ -305,6 +305,62 @@ def test_a_failed_first_fit_leaves_an_unfitted_tree():
         tree().fit(PARTIES).predict(PARTIES)
 
 
+def test_whole_numbers_of_numpy_are_numbers():
+    arguments = {
+        "max_depth": np.int64(2),
+        "n_bins": np.int64(8),
+        "min_honest": np.int64(4),
+        "max_dropouts": np.int64(1),
+        "n_rows_hint": np.int64(400),
+    }
+    plain = {name: int(value) for name, value in arguments.items()}
+    assert same(tree(**arguments).fit(PARTIES), tree(**plain).fit(PARTIES))
+    X, y, labels = labelled()
+    search = GridSearchCV(tree(), {"max_depth": np.arange(1, 3)}, cv=2, error_score="raise")
+    assert search.fit(X, y, parties=labels).best_score_ > 0.5
+
+
+def test_the_line_to_paste_repeats_what_was_declared():
+    X, y = PARTIES[0][0][:, :3], PARTIES[0][1]
+    with pytest.warns(PublicFactWarning) as caught:
+        FederatedDPDecisionTree(bounds={0: (5, 30)}, classes=[0, 1]).fit(X, y)
+    text = str(caught[0].message)
+    assert "bounds of 2 columns were taken" in text
+    line = text[text.index("FederatedDPDecisionTree(") : -1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = eval(line).fit(X, y)
+    assert model.bounds["x0"] == (5.0, 30.0) and model.privacy_.proved == "yes"
+
+
+def test_a_key_for_tests_is_not_private(small_primes):
+    settings = PaillierSum(key_size=512, insecure_key=True)
+    report = tree(secure_sum=settings, random_state=None).fit(PARTIES).privacy_
+    assert not report.private and report.insecure and report.server_epsilon > 2
+    assert "key for tests" in report.reasons[0]
+    plain = tree(secure_sum="plain", random_state=None).fit(PARTIES).privacy_
+    assert "private: yes, towards the server as its line says" in str(plain)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_fedpriv.exceptions.NotPrivateWarning")
+def test_the_published_tree_stops_at_empty_nodes_without_noise():
+    X, y = PARTIES[0]
+    model = tree(calibration="published", epsilon=inf, max_depth=3).fit(X[:50], y[:50])
+    assert model.tree_.node_count < 5000
+
+
+def test_missing_texts_and_pandas_na_are_refused_by_name():
+    X, y = frame()
+    X.loc[3, "colour"] = None
+    with pytest.raises(ValueError, match="column 'colour' has missing values|contains NaN"):
+        FederatedDPDecisionTree(**FACTS).fit(X.astype(object).where(X.notna(), None), y)
+    labels = pd.array(["a"] * 299 + [pd.NA], dtype="string")
+    with pytest.raises(ValueError, match="parties must name every row's party"):
+        FederatedDPDecisionTree(**FACTS).fit(frame()[0], y, parties=labels)
+    with pytest.raises(ValueError, match="distinct"):
+        tree(bounds=None, categories={0: [2**53, 2**53 + 1]}).fit(PARTIES)
+
+
 def test_generators_seed_a_fit():
     first = tree(random_state=np.random.default_rng(0)).fit(PARTIES)
     assert same(first, tree(random_state=np.random.default_rng(0)).fit(PARTIES))
@@ -320,6 +376,8 @@ def test_generators_seed_a_fit():
         ({"min_honest": 9}, (3, 10, 3), "needs at least as many parties"),
         ({"epsilon": "a"}, (3, 10, 3), "epsilon"),
         ({"calibration": "published"}, (3, 10, 3), "about proved noise"),
+        ({"delta": 0}, (3, 10, 3), "above 0 with Gaussian noise"),
+        ({"epsilon": True}, (3, 10, 3), "epsilon"),
     ],
 )
 def test_a_senseless_preview_is_refused(arguments, numbers, message):

@@ -113,18 +113,63 @@ def changed(query, name, at, value):
         (lambda q: changed(q, "feature", 0, 3), "splits must name features"),
         (lambda q: changed(q, "feature", 0, -2), "splits must name features"),
         (lambda q: replace(q, weight=q.weight * 1.0), "must be integers"),
-        (lambda q: replace(q, n_values=q.n_values * 0), "there must be features"),
+        (lambda q: replace(q, n_values=q.n_values * 0), "there must be nodes, features"),
         (lambda q: changed(q, "weight", 0, 2**32), "weights must be in"),
         (lambda q: changed(q, "slot", 0, 7), "slots must name open nodes"),
         (lambda q: changed(q, "feature", 0, 1), "children must come after"),
         (lambda q: changed(q, "weight", 0, 0), "weights"),
-        (lambda q: replace(q, n_classes=0), "there must be features"),
+        (lambda q: replace(q, n_classes=0), "there must be nodes, features"),
     ],
 )
 def test_a_query_that_would_break_its_bound_or_never_end_is_refused(spoil, message):
     """Two features in one cell would count a row twice; children before parents would loop."""
     with pytest.raises(ValueError, match=message):
         spoil(root_query())
+
+
+@pytest.mark.parametrize("name", ["cell", "slot", "feature", "children"])
+@pytest.mark.parametrize("kind", ["i1", "u1", "i8"])
+def test_numbers_of_a_type_in_which_places_wrap_are_refused(name, kind):
+    query = root_query()
+    with pytest.raises(ValueError, match="must be int32"):
+        replace(query, **{name: getattr(query, name).astype(kind)})
+
+
+def test_a_small_message_cannot_ask_for_much_memory():
+    query = root_query()
+    with pytest.raises(ValueError, match="must have shape|there must be nodes"):
+        replace(query, n_values=np.array([2**33]))
+    with pytest.raises(ValueError, match="there must be nodes"):
+        replace(query, cell=query.cell[:0], weight=query.weight[:0])
+    with pytest.raises(ValueError, match="at most 2147483648 numbers"):
+        replace(query, n_classes=2**40)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 30), st.booleans(), coded_rows())
+def test_counts_are_those_of_a_dictionary(seed, laplace, table):
+    """A reference that shares no code with the query: one walk down the tree a row."""
+    query = level_query(seed, laplace=laplace)
+    counts = {}
+    for x, label in zip(*(part.tolist() for part in table), strict=True):
+        known = all(0 <= code <= k for code, k in zip(x, SCHEMA.n_values.tolist(), strict=True))
+        if not known or not 0 <= label < 3:
+            continue
+        node = 0
+        while query.feature[node] >= 0:
+            side = int(query.goes_right[node, x[query.feature[node]]])
+            node = int(query.children[node, side])
+        slot = int(query.slot[node])
+        first = 0
+        for code, k in zip(x, SCHEMA.n_values.tolist(), strict=True):
+            cell = int(query.cell[slot, first + code]) if slot >= 0 else -1
+            if cell >= 0:
+                place = (cell, label)
+                counts[place] = counts.get(place, 0) + int(query.weight[slot])
+            first += k + 1
+    answer = query.ticks(*table, None).reshape(-1, 3)
+    found = {(c, k): int(answer[c, k]) for c, k in np.argwhere(answer).tolist()}
+    assert found == counts
 
 
 def test_the_checks_run_on_what_comes_over_the_wire():

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sklearn_fedpriv.tree._growth import Growth, planned_depth
+from sklearn_fedpriv.tree._growth import Growth, _even_weights, planned_depth
+from sklearn_fedpriv.tree._histogram import MAX_WEIGHT
 from sklearn_fedpriv.tree._published import information
 from sklearn_fedpriv.tree._splits import (
     Schema,
@@ -177,6 +178,14 @@ def test_growing_asks_only_what_was_worth_asking():
     tree = growth.finish()
     assert tree.node_count == 3 and tree.feature[0] == 0
     assert np.array_equal(tree.probabilities[tree.apply(X)].argmax(axis=1), y)
+
+
+def test_weights_even_out_sensitivity_within_their_limit():
+    n_asked = np.array([2300, 1, 40])
+    for laplace, power in ((True, 1), (False, 2)):
+        weights = _even_weights(n_asked, laplace)
+        assert (weights >= 1).all() and (weights <= MAX_WEIGHT).all()
+        assert (n_asked * weights**power).max() <= 2300 * weights[0] ** power
 
 
 def test_information_is_that_of_the_paper():

@@ -7,7 +7,7 @@
     python -m tests.mutants.run --list
 
 Tests go soft without anybody noticing: a bound is loosened, a case is dropped. Each fault of
-``faults.py`` is a slip that would end the guarantee and that no user would see. A fault that
+``faults`` is a slip that would end the guarantee and that no user would see. A fault that
 survives its tests is a failure of the tests; so are tests that fail without a fault. Everything
 happens in copies in a temporary folder, two at a time.
 """

@@ -23,7 +23,7 @@ from scipy.sparse import issparse
 from sklearn.base import is_classifier
 from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import validate_data
 
 from sklearn_fedpriv._sklearn import get_feature_names, inside_search
 from sklearn_fedpriv.federation._federation import Federation, as_secure_sum
@@ -134,7 +134,11 @@ def _from_labels(
     if looks_like_parties(X):
         raise TypeError(f"parties=labels goes with one table, not with a list of parties. {_FORMS}")
     X, y = _validated(estimator, X, y, "", 0, 1, check_params)
-    labels = column_or_1d(labels, dtype=object, input_name="parties")
+    labels = np.asarray(labels, dtype=object)
+    if labels.ndim != 1:
+        raise ValueError(
+            f"parties must be a 1d array with one label a row; got shape {labels.shape}."
+        )
     if any(map(_is_missing, labels)):
         raise ValueError("parties must name every row's party; None, NaN or an empty text came.")
     if len(labels) != X.shape[0]:

@@ -1,8 +1,9 @@
 """Messages between server and parties, beside those of the secure sum.
 
 One release, in order: the server sends ``Ask``; each party charges its ledgers and answers with
-``Protected``; where the secure sum needs help to open, the server sends ``OpenRequest`` and parties
-answer with ``Opening``. Every message names the federation, the terms and the release (G19).
+``Protected``; where the secure sum needs help to open, the server sends ``OpenRequest``, or the
+protocol's own form of it, and parties answer with ``Opening``. Every message names the federation,
+the terms and the release (G19).
 """
 
 from dataclasses import dataclass, replace

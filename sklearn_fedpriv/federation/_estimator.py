@@ -107,6 +107,7 @@ class FederatedMixin:
         mechanism: str = "gaussian",
         unit: str = "record",
         adjacency: str = "add_remove",
+        code: Any = None,
     ) -> Run:
         """Begin the fit's releases under this estimator's budget; warn where nothing is proved."""
         name = type(self).__name__
@@ -130,6 +131,7 @@ class FederatedMixin:
             unit=unit,
             adjacency=adjacency,
             calibration=self.calibration,
+            code=code,
             seed=seed_key(self.random_state),
             verbose=self.verbose,
         )

@@ -9,7 +9,7 @@ from typing import Any
 from sklearn_fedpriv._wire import digest
 from sklearn_fedpriv.exceptions import FedPrivWarning, TooFewParties
 from sklearn_fedpriv.federation._messages import check_sizes
-from sklearn_fedpriv.federation._party import PartyRun, as_party
+from sklearn_fedpriv.federation._party import PartyRun, as_party, fingerprint
 from sklearn_fedpriv.federation._run import Run
 from sklearn_fedpriv.federation._terms import Terms, check_trust
 from sklearn_fedpriv.privacy._ceiling import reserve
@@ -135,6 +135,7 @@ class Federation:
         unit: str = "record",
         adjacency: str = "add_remove",
         calibration: str = "proved",
+        code: Any = None,
         seed: bytes | None = None,
         verbose: int = 0,
     ) -> Run:
@@ -147,6 +148,8 @@ class Federation:
         unit : {"record", "party"}
         adjacency : {"add_remove", "replace"}
         calibration : {"proved", "published"}
+        code : object with a ``fingerprint``, default=None
+            What queries run inside each party; here every party runs the caller's.
         seed : bytes or None
             32 bytes for a reproducible fit, which is not private.
         verbose : int
@@ -174,6 +177,7 @@ class Federation:
             calibration=calibration,
             plan=tuple(plan),
             transforms=self.transforms,
+            code=fingerprint(code),
             seeded=seed is not None,
         )
         server = settings.server(public)
@@ -185,7 +189,7 @@ class Federation:
         runs = []
         for name, party, (X, y) in zip(self.names, self.parties, self._coded(), strict=True):
             key = None if seed is None else derive_key(seed, terms.fit, name)
-            runs.append(PartyRun(party, X, y, terms, public, sides[name], key))
+            runs.append(PartyRun(party, X, y, terms, public, sides[name], key, code))
         for run in runs:
             run.check()
         entry = runs[0].entry

@@ -7,7 +7,7 @@ answer itself is ``answer``, a pure function of a job, which any joblib backend 
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +20,7 @@ from threadpoolctl import ThreadpoolController
 from sklearn_fedpriv._wire import digest, from_bytes, to_bytes
 from sklearn_fedpriv.exceptions import FedPrivError, ProtocolError
 from sklearn_fedpriv.federation._messages import Ask, sum_task
-from sklearn_fedpriv.federation._query import Query
+from sklearn_fedpriv.federation._query import Query, Tools
 from sklearn_fedpriv.federation._terms import Noise, Terms
 from sklearn_fedpriv.privacy._ledger import Ledger, LedgerEntry, RunLedger
 from sklearn_fedpriv.privacy._randomness import Stream, derive_key, fresh_key
@@ -111,6 +111,12 @@ class Job:
     X: np.ndarray
     y: np.ndarray | None
     seed: bytes | None
+    code: Any
+
+
+def fingerprint(code: Any) -> bytes:
+    """What stands for ``code`` in the terms."""
+    return b"" if code is None else code.fingerprint
 
 
 class PartyRun:
@@ -128,6 +134,8 @@ class PartyRun:
         The party's part of the secure sum, with its secrets.
     seed : bytes or None
         Key of this party's randomness in a seeded fit.
+    code : object or None
+        What this party built for itself; refused unless it is what the terms name.
     """
 
     def __init__(
@@ -139,14 +147,20 @@ class PartyRun:
         public: Any,
         side: PartySide,
         seed: bytes | None,
+        code: Any = None,
     ) -> None:
         self.name = side.name
         if self.name not in terms.parties or digest(public) != terms.keys:
             raise ProtocolError(f"Party {self.name!r} is not in the terms, or has other keys.")
         if terms.seeded != (seed is not None):
             raise ProtocolError(f"Party {self.name!r} and the terms disagree on the seed.")
+        if fingerprint(code) != terms.code:
+            raise ProtocolError(
+                f"Party {self.name!r} built other code than the terms name: its estimator, "
+                "parameters or versions differ from the server's. Build the same on both sides."
+            )
         self._party, self._X, self._y = party, X, y
-        self._terms, self._side, self._seed = terms, side, seed
+        self._terms, self._side, self._seed, self._code = terms, side, seed, code
         self._ledger = RunLedger(terms.charged, terms.plan, f"party {side.name!r}")
         self._log = ReleaseLog()
         self._task: SumTask | None = None
@@ -183,7 +197,7 @@ class PartyRun:
         self._ledger.commit(type(query).__name__, noise.event, query.length, query.squared_norm)
         self._task = task
         self._next += 1
-        return Job(self._side, task, ask.query, noise, self._X, self._y, self._seed)
+        return Job(self._side, task, query, noise, self._X, self._y, self._seed, self._code)
 
     def sent(self, protected: Protected) -> Protected:
         """Remember the answer to the latest request before it leaves (G16)."""
@@ -220,7 +234,13 @@ class PartyRun:
         return opening
 
 
-def answer(job: Job) -> Protected:
+def piece(job: Job, i: int) -> Any:
+    """One piece of the local work of an answer; stays in the party."""
+    with _failures(job), one_thread():
+        return job.query.piece(i, job.X, job.y, job.code)
+
+
+def answer(job: Job, pieces: Sequence = ()) -> Protected:
     """Clip, encode, noise, protect: all that happens inside a party, in this order (G5).
 
     A pure function of the job in a seeded fit. Otherwise 256 fresh bits are drawn here, in the
@@ -228,19 +248,27 @@ def answer(job: Job) -> Protected:
     """
     release = job.task.binding.release
     key = fresh_key() if job.seed is None else derive_key(job.seed, release)
-    try:
-        with one_thread():
-            ticks = job.query.ticks(job.X, job.y, Stream(derive_key(key, "local")))
-    except Exception as error:
-        # The text of a foreign error may quote rows, so only its type is passed on (G24).
-        raise FedPrivError(
-            f"Party {job.side.name!r} failed in release {release} ({type(job.query).__name__}) "
-            f"with a {type(error).__name__}."
-        ) from None
+    tools = Tools(Stream(derive_key(key, "local")), job.code, pieces)
+    with _failures(job), one_thread():
+        ticks = job.query.ticks(job.X, job.y, tools)
     noisy = ticks * job.noise.scale + job.noise.draw(
         job.query.length, Stream(derive_key(key, "noise"))
     )
     return job.side.protect(job.task, noisy, os.urandom)
+
+
+@contextmanager
+def _failures(job: Job) -> Iterator[None]:
+    """Pass on only the type of a foreign error: its text may quote rows (G24)."""
+    try:
+        yield
+    except FedPrivError:
+        raise
+    except Exception as error:
+        raise FedPrivError(
+            f"Party {job.side.name!r} failed in release {job.task.binding.release} "
+            f"({type(job.query).__name__}) with a {type(error).__name__}."
+        ) from None
 
 
 _lock = threading.Lock()

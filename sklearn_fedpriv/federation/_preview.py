@@ -84,6 +84,7 @@ def imagined_terms(
         calibration="proved",
         plan=tuple(plan),
         transforms=(),
+        code=b"",
         seeded=False,
     )
 

@@ -7,11 +7,17 @@ in ``contributions`` costs accuracy, never privacy (G7).
 * ``RowQuery``: a bounded contribution a row, summed. Unit: one record.
 * ``PartyQuery``: one bounded vector a party, the result of a local computation. Unit: one party.
 
+A query may need code that each party builds for itself, since none travels: an estimator, a network
+(``tools.code``, whose fingerprint is in the terms). Local work that can be cut in ``n_pieces``
+runs in parallel and stays in the party.
+
 Whole numbers (``integral = True``: counts, votes, histograms) are summed as they are. Real numbers
 are rounded to ticks, each contribution by itself, and the ticks are summed (G8).
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import isqrt
 from typing import Any, ClassVar
 
@@ -24,6 +30,25 @@ from sklearn_fedpriv.privacy._randomness import Stream
 # A public limit on the rows of one party; it sizes the words of a sum (G12).
 MAX_ROWS = 2**24
 _BLOCK = 2048  # rows whose contributions are held at one time
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What a party brings to an answer beside its rows.
+
+    Parameters
+    ----------
+    stream : Stream
+        Secret randomness for local choices (samples, ties).
+    code : object or None
+        What the party built for itself; its ``fingerprint`` is in the terms.
+    pieces : sequence
+        Results of the query's pieces, in order.
+    """
+
+    stream: Stream
+    code: Any = None
+    pieces: Sequence = ()
 
 
 class Query(ABC):
@@ -43,6 +68,15 @@ class Query(ABC):
     integral: ClassVar[bool] = False
     length: int
     bound: Any
+
+    @property
+    def n_pieces(self) -> int:
+        """In how many pieces the local work can be cut."""
+        return 0
+
+    def piece(self, i: int, X: Any, y: Any, code: Any) -> Any:
+        """One piece of the local work; its result stays in the party, as ``tools.pieces[i]``."""
+        raise NotImplementedError
 
     @property
     def absolute_bound(self) -> int:
@@ -77,11 +111,8 @@ class Query(ABC):
         return party_limit(self.unit, self.squared_norm)
 
     @abstractmethod
-    def ticks(self, X: np.ndarray, y: np.ndarray | None, stream: Stream | None) -> np.ndarray:
-        """One party's answer, bounded and in ticks, int64 of shape (length,).
-
-        ``stream`` is that party's secret randomness for local choices (samples, ties).
-        """
+    def ticks(self, X: np.ndarray, y: np.ndarray | None, tools: Tools | None) -> np.ndarray:
+        """One party's answer, bounded and in ticks, int64 of shape (length,)."""
 
     def _bounded_ticks(self, rows: np.ndarray) -> np.ndarray:
         if self.integral:
@@ -103,7 +134,7 @@ class RowQuery(Query):
     def contributions(self, X: np.ndarray, y: np.ndarray | None) -> np.ndarray:
         """What each row adds, shape (n_rows, length)."""
 
-    def ticks(self, X: np.ndarray, y: np.ndarray | None, stream: Stream | None) -> np.ndarray:
+    def ticks(self, X: np.ndarray, y: np.ndarray | None, tools: Tools | None) -> np.ndarray:
         """The definition: contributions held to the bound row by row, rounded, then summed.
 
         A subclass may replace it by something faster that is tested equal on hostile rows.
@@ -122,9 +153,9 @@ class PartyQuery(Query):
     unit = "party"
 
     @abstractmethod
-    def local(self, X: np.ndarray, y: np.ndarray | None, stream: Stream | None) -> np.ndarray:
+    def local(self, X: np.ndarray, y: np.ndarray | None, tools: Tools | None) -> np.ndarray:
         """The party's own result, shape (length,)."""
 
-    def ticks(self, X: np.ndarray, y: np.ndarray | None, stream: Stream | None) -> np.ndarray:
-        vector: np.ndarray = self._bounded_ticks(self.local(X, y, stream)[None, :])[0]
+    def ticks(self, X: np.ndarray, y: np.ndarray | None, tools: Tools | None) -> np.ndarray:
+        vector: np.ndarray = self._bounded_ticks(self.local(X, y, tools)[None, :])[0]
         return vector

@@ -16,7 +16,7 @@ from joblib import Parallel, delayed
 
 from sklearn_fedpriv.exceptions import FedPrivError
 from sklearn_fedpriv.federation._messages import Ask, sum_task
-from sklearn_fedpriv.federation._party import PartyRun, answer
+from sklearn_fedpriv.federation._party import PartyRun, answer, piece
 from sklearn_fedpriv.federation._query import Query
 from sklearn_fedpriv.federation._terms import Terms, noise_for
 from sklearn_fedpriv.privacy._ledger import RunLedger
@@ -114,7 +114,13 @@ class Run:
         self._ledger.commit(name, noise.event, query.length, query.squared_norm)
         jobs = [party.charge(ask) for party in self._parties.values()]
 
-        answers = Parallel(n_jobs=self._n_jobs)(delayed(answer)(job) for job in jobs)
+        pieces = Parallel(n_jobs=self._n_jobs)(
+            delayed(piece)(job, i) for job in jobs for i in range(query.n_pieces)
+        )
+        answers = Parallel(n_jobs=self._n_jobs)(
+            delayed(answer)(job, pieces[i * query.n_pieces : (i + 1) * query.n_pieces])
+            for i, job in enumerate(jobs)
+        )
         sent = [self._parties[reply.sender].sent(reply) for reply in answers]
 
         try:

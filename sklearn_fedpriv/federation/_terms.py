@@ -66,6 +66,8 @@ class Terms:
     plan : tuple of PlannedRelease
     transforms : tuple of records
         Released states of earlier steps, applied to the rows inside each party.
+    code : bytes
+        Fingerprint of the code that every role built for itself, or empty.
     seeded : bool
         Whether the noise is reproducible, hence not private.
     """
@@ -83,6 +85,7 @@ class Terms:
     calibration: str
     plan: tuple[PlannedRelease, ...]
     transforms: tuple
+    code: bytes
     seeded: bool
 
     def __post_init__(self) -> None:

@@ -6,8 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from sklearn_fedpriv._wire import record
-from sklearn_fedpriv.federation._query import RowQuery
-from sklearn_fedpriv.privacy._randomness import Stream
+from sklearn_fedpriv.federation._query import RowQuery, Tools
 from sklearn_fedpriv.tree._tree import LEAF, route
 
 MAX_WEIGHT = 2**16
@@ -26,7 +25,7 @@ class RowCount(RowQuery):
     def contributions(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.ones((len(X), 1), dtype=np.int64)
 
-    def ticks(self, X: np.ndarray, y: np.ndarray, stream: Stream | None) -> np.ndarray:
+    def ticks(self, X: np.ndarray, y: np.ndarray, tools: Tools | None) -> np.ndarray:
         return np.array([len(X)])
 
 
@@ -162,7 +161,7 @@ class LevelHistogram(RowQuery):
                 rows[row, at] += self.weight[node]
         return rows
 
-    def ticks(self, X: np.ndarray, y: np.ndarray, stream: Stream | None) -> np.ndarray:
+    def ticks(self, X: np.ndarray, y: np.ndarray, tools: Tools | None) -> np.ndarray:
         """One count over all rows and features; the same as the definition, tested so.
 
         A row counts at most once for each feature asked at its node, since a row has one node and

@@ -20,7 +20,7 @@ from sklearn_fedpriv.exceptions import (
 )
 from sklearn_fedpriv.federation import Federation, Party
 from sklearn_fedpriv.federation._messages import Ask, noise_of, sum_task
-from sklearn_fedpriv.federation._party import PartyRun, answer, one_thread
+from sklearn_fedpriv.federation._party import PartyRun, answer, one_thread, piece
 from sklearn_fedpriv.federation._query import MAX_ROWS
 from sklearn_fedpriv.privacy import privacy_budget
 from sklearn_fedpriv.privacy._calibration import gaussian_budget, gaussian_epsilon
@@ -28,7 +28,18 @@ from sklearn_fedpriv.privacy._events import GaussianEvent, PureEvent
 from sklearn_fedpriv.privacy._ledger import PlannedRelease, budget
 from sklearn_fedpriv.secure import PaillierSum, PlainSum
 from sklearn_fedpriv.secure._protocol import Binding, OpenRequest
-from tests.federation.toys import ALL, HALF, ToyCount, ToyHostile, ToyMean, ToySum, plan, rows
+from tests.federation.toys import (
+    ALL,
+    HALF,
+    ToyCode,
+    ToyCount,
+    ToyHostile,
+    ToyMean,
+    ToyPieces,
+    ToySum,
+    plan,
+    rows,
+)
 
 ONE = budget(1.0, 1e-5)
 FREE = budget(inf, 1e-5)
@@ -181,9 +192,14 @@ def test_parties_charge_before_any_of_them_answers(monkeypatch):
     monkeypatch.setattr(
         module.PartyRun, "charge", lambda self, ask: order.append("charge") or charge(self, ask)
     )
-    monkeypatch.setattr(module, "answer", lambda job: order.append("answer") or answer(job))
-    Federation(rows()).start(ONE, plan(ToyCount())).release(ToyCount(), ALL)
-    assert order == ["charge"] * 4 + ["answer"] * 4
+    for name, work in (("piece", piece), ("answer", answer)):
+        monkeypatch.setattr(
+            module, name, lambda *job, name=name, work=work: order.append(name) or work(*job)
+        )
+    query, neighbours = ToyPieces(1, 10.0), {"unit": "party", "adjacency": "replace"}
+    run = Federation(rows()).start(ONE, plan(query), code=ToyCode(1.0), **neighbours)
+    run.release(query, ALL)
+    assert order == ["charge"] * 4 + ["piece"] * 4 + ["answer"] * 4
 
 
 @pytest.fixture
@@ -409,6 +425,25 @@ def test_a_party_joins_only_terms_that_name_it_and_its_keys(name, public, seed, 
     side = PlainSum().party(name, None, None)
     with pytest.raises(ProtocolError, match=message):
         PartyRun(Party(*rows()[0]), *rows()[0], terms, public, side, seed)
+
+
+@pytest.mark.parametrize("code", [None, ToyCode(2.0)])
+def test_a_party_joins_only_terms_with_the_code_that_it_built(code):
+    federation = Federation(rows(), secure_sum="plain")
+    terms = federation.start(ONE, plan(ToyCount()), code=ToyCode(1.0)).terms
+    side = PlainSum().party("0", None, None)
+    with pytest.raises(ProtocolError, match="built other code"):
+        PartyRun(Party(*rows()[0]), *rows()[0], terms, None, side, None, code)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_local_work_runs_in_pieces_with_the_party_s_own_code(n_jobs):
+    parties, query = rows(), ToyPieces(3, 10.0)
+    federation = Federation(parties, n_jobs=n_jobs)
+    neighbours = {"unit": "party", "adjacency": "replace"}
+    run = federation.start(FREE, plan(query), code=ToyCode(2.0), **neighbours)
+    means = sum(X.mean(axis=0) for X, _ in parties)
+    assert np.allclose(run.release(query, ALL), 2 * means, atol=0.02)
 
 
 def test_a_party_opens_by_the_task_it_derived_itself(small_primes):

@@ -43,8 +43,38 @@ class ToyMean(PartyQuery):
     length: int
     bound: float
 
-    def local(self, X, y, stream):
+    def local(self, X, y, tools):
         return X.mean(axis=0)
+
+
+@dataclass(frozen=True)
+class ToyCode:
+    """Code that a party builds for itself."""
+
+    factor: float
+
+    @property
+    def fingerprint(self):
+        return repr(self.factor).encode()
+
+
+@record
+@dataclass(frozen=True)
+class ToyPieces(PartyQuery):
+    """Sum over parties of column means times the code's factor, one piece of work a column."""
+
+    length: int
+    bound: float
+
+    @property
+    def n_pieces(self):
+        return self.length
+
+    def piece(self, i, X, y, code):
+        return code.factor * X[:, i].mean()
+
+    def local(self, X, y, tools):
+        return np.array(tools.pieces)
 
 
 @record

@@ -61,9 +61,9 @@ class AuditSum(RowQuery):
     def contributions(self, X, y):
         return self.sign * X
 
-    def ticks(self, X, y, stream):
+    def ticks(self, X, y, tools):
         once = replace(self, length=1)
-        return np.repeat(RowQuery.ticks(once, X, y, stream), self.length)
+        return np.repeat(RowQuery.ticks(once, X, y, tools), self.length)
 
 
 def views(trust, with_row, queries, trials=TRIALS):

@@ -271,6 +271,13 @@ FAULTS = [
         (T_RULES,),
     ),
     Fault(
+        "G19-other-code-accepted-by-a-party",
+        PARTY,
+        "if fingerprint(code) != terms.code:",
+        "if False:",
+        (f"{T_RUN}::test_a_party_joins_only_terms_with_the_code_that_it_built",),
+    ),
+    Fault(
         "G19-other-terms-accepted-by-a-party",
         PARTY,
         "if ask.binding != bound:",
@@ -325,8 +332,8 @@ FAULTS = [
     Fault(
         "G24-text-of-a-foreign-error",
         PARTY,
-        'f"with a {type(error).__name__}."',
-        'f"with a {error!r}."',
+        'with a {type(error).__name__}."',
+        'with a {error!r}."',
         (f"{T_RUN}::test_a_failing_party_is_named_without_its_rows",),
     ),
     Fault(

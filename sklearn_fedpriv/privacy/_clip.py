@@ -32,7 +32,9 @@ def clip_rows(rows: np.ndarray, bound: float) -> np.ndarray:
         Every norm is at most ``bound * (1 + d * 2**-52)``; all entries are finite.
     """
     with np.errstate(over="ignore"):  # wider floats beyond the range become infinite, then 0
-        rows = np.asarray(rows, dtype=np.float64)
+        # Rows one after another in memory: else the order of a row's sum, hence its last bit, would
+        # depend on how many rows there are, and one record could move another's contribution.
+        rows = np.ascontiguousarray(rows, dtype=np.float64)
     clipped = np.where(np.isfinite(rows), rows, 0.0)
     largest = np.max(np.abs(clipped), axis=1, keepdims=True, initial=0.0)
     # Dividing by the largest entry first keeps the squares of 1e300 and 1e-300 in range.

@@ -35,6 +35,14 @@ def test_clip_rows_leaves_short_rows_and_scales_long_ones():
     assert np.array_equal(clipped[4], [0.0, 1.0])
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_row_is_clipped_alike_alone_and_among_others(order):
+    """To the last bit, or one record would move what others contribute."""
+    X = np.asarray(np.random.default_rng(0).normal(size=(50, 129)), order=order)
+    alone = np.vstack([clip_rows(row, 1.0) for row in X[:, None]])
+    assert np.array_equal(clip_rows(X, 1.0), alone)
+
+
 integers = arrays(
     np.int64,
     st.tuples(st.integers(0, 6), st.integers(1, 6)),

@@ -32,6 +32,13 @@ FAULTS = [
         (T_CLIP,),
     ),
     Fault(
+        "G7-clip-depends-on-neighbours",
+        CLIP,
+        "np.ascontiguousarray(rows, dtype=np.float64)",
+        "np.asarray(rows, dtype=np.float64)",
+        (T_CLIP,),
+    ),
+    Fault(
         "G7-long-integer-rows-kept",
         CLIP,
         ".sum(axis=1) <= squared_bound",

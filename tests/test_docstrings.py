@@ -10,7 +10,7 @@ import sklearn_fedpriv
 from sklearn_fedpriv import FederatedDPDecisionTree
 
 ESTIMATORS = [FederatedDPDecisionTree]
-PACKAGES = ["", ".privacy", ".secure", ".federation", ".tree", ".datasets"]
+PACKAGES = ["", ".privacy", ".secure", ".federation", ".preprocessing", ".tree", ".datasets"]
 LABELS = ("Unit:", "Sensitivity:", "Mechanism:", "Server sees:", "Not covered:")
 
 

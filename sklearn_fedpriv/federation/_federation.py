@@ -80,7 +80,7 @@ class Federation:
         self.parties = tuple(map(as_party, parties))
         if not self.parties:
             raise TooFewParties("A federation needs at least one party; got none.")
-        if len(set(map(id, self.parties))) < len(self.parties):
+        if len({id(party.ledger) for party in self.parties}) < len(self.parties):
             raise ValueError("The same Party object came twice.")
         self.names = tuple(
             str(i) if party.name is None else party.name for i, party in enumerate(self.parties)
@@ -95,6 +95,7 @@ class Federation:
         self.n_jobs = n_jobs
         self.rows: tuple = tuple((party.X, party.y) for party in self.parties)
         self.transforms: tuple = ()
+        self._pending: tuple = ()
         self._id = os.urandom(16)
         self._shared = _Shared()
         check_trust(len(self.parties), self.min_honest, max_dropouts)
@@ -114,12 +115,14 @@ class Federation:
         """
         view = copy(self)
         view.transforms = (*self.transforms, step)
+        view._pending = (*self._pending, step)
         return view
 
     def with_rows(self, rows: Sequence) -> "Federation":
-        """The same parties, keys and ledgers, with validated ``(X, y)`` in place of the rows."""
+        """The same parties, keys and ledgers, with ``(X, y)`` as every party has it by now."""
         view = copy(self)
         view.rows = tuple(rows)
+        view._pending = ()
         return view
 
     def __copy__(self) -> "Federation":
@@ -187,7 +190,7 @@ class Federation:
         for side in sides.values():
             side.meet(nonces)
         runs = []
-        for name, party, (X, y) in zip(self.names, self.parties, self._coded(), strict=True):
+        for name, party, (X, y) in zip(self.names, self.parties, self.transformed(), strict=True):
             key = None if seed is None else derive_key(seed, terms.fit, name)
             runs.append(PartyRun(party, X, y, terms, public, sides[name], key, code))
         for run in runs:
@@ -207,14 +210,14 @@ class Federation:
             on_failure=self._shared.forget_keys,
         )
 
-    def _coded(self) -> list[tuple[Any, Any]]:
+    def transformed(self) -> list[tuple[Any, Any]]:
         """Every party's rows after the transforms; what several parties warn of is said once."""
         rows = []
         heard: dict[tuple[type[Warning], str], list[str]] = {}
         for name, (X, y) in zip(self.names, self.rows, strict=True):
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                for step in self.transforms:
+                for step in self._pending:
                     X, y = step.apply(X, y)
             rows.append((X, y))
             for warning in caught:

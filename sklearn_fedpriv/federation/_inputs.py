@@ -15,6 +15,7 @@ here, with the party named, before anything is charged.
 """
 
 import inspect
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -76,8 +77,10 @@ def gather(
             )
         federation = Federation(members, **trust_of(estimator))
     rows = [
-        _validated(estimator, party.X, party.y, name, i, len(federation.parties), check_params)
-        for i, (name, party) in enumerate(zip(federation.names, federation.parties, strict=True))
+        _validated(estimator, *table, name, i, len(federation.parties), check_params)
+        for i, (name, table) in enumerate(
+            zip(federation.names, federation.transformed(), strict=True)
+        )
     ]
     return federation.with_rows(rows)
 
@@ -102,6 +105,24 @@ def _is_member(value: Any) -> bool:
     if isinstance(value, Party):
         return True
     return isinstance(value, tuple) and len(value) == 2 and is_table(value[0])
+
+
+def map_tables(function: Callable, X: Any) -> Any:
+    """Apply ``function`` to one table, or to every table of a list of parties or of tables.
+
+    A ``Party`` keeps its name and its ledger.
+    """
+    if not looks_like_parties(X):
+        return function(X)
+    mapped: list = []
+    for item in X:
+        if isinstance(item, Party):
+            mapped.append(item.with_table(function(item.X)))
+        elif _is_member(item):
+            mapped.append((function(item[0]), item[1]))
+        else:
+            mapped.append(function(item))
+    return mapped
 
 
 def _members(X: Any, y: Any) -> list[Party]:

@@ -81,6 +81,12 @@ class Party:
         self.name = name
         self.ledger = Ledger(max_epsilon, max_delta)
 
+    def with_table(self, X: Any) -> "Party":
+        """The same party and ledger with another ``X``, such as a transformed one."""
+        view = object.__new__(Party)
+        view.__dict__.update(self.__dict__, X=X)
+        return view
+
     def __repr__(self) -> str:
         return f"Party(name={self.name!r})"
 

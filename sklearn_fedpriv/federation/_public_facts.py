@@ -150,6 +150,38 @@ def resolve_classes(
     return declared
 
 
+def declared_columns(
+    categories: Any, bounds: Any, feature_names: Sequence[str]
+) -> list[Column | None]:
+    """What is declared of each column, in the forms of ``resolve_columns``; None for nothing."""
+    declared_values = _by_column("categories", categories, feature_names)
+    for_all = _is_pair(bounds)
+    if for_all:
+        bounds = [bounds] * len(feature_names)
+    declared_bounds = _by_column("bounds", bounds, feature_names)
+    columns: list[Column | None] = []
+    for name, values, pair in zip(feature_names, declared_values, declared_bounds, strict=True):
+        if values is not None and pair is not None and not for_all:
+            raise ValueError(f"Column {name!r} has both categories and bounds; declare one.")
+        if values is not None:
+            columns.append(Column(name, _checked_categories(name, values)))
+        elif pair is not None:
+            columns.append(Column(name, (), *_checked_bounds(name, pair)))
+        else:
+            columns.append(None)
+    return columns
+
+
+def check_column(column: Column, j: int, rows: Rows, owners: Sequence[str]) -> None:
+    """Refuse values that cannot be of a declared column, naming owner and column."""
+    if column.numeric:
+        _check_numeric(column.name, j, rows, owners, "bounds")
+    elif isinstance(column.categories[0], str):
+        _check_present(column.name, j, rows, owners)
+    else:
+        _check_numeric(column.name, j, rows, owners, "numbers as categories")
+
+
 def resolve_columns(
     categories: Any,
     bounds: Any,
@@ -172,25 +204,13 @@ def resolve_columns(
     feature_names : sequence of str
     facts : RowFacts
     """
-    declared_values = _by_column("categories", categories, feature_names)
-    for_all = _is_pair(bounds)
-    if for_all:
-        bounds = [bounds] * len(feature_names)
-    declared_bounds = _by_column("bounds", bounds, feature_names)
+    owners = [f"Party {party!r}" for party in parties]
     columns, found_values, found_bounds = [], {}, {}
-    for j, name in enumerate(feature_names):
-        if declared_values[j] is not None and declared_bounds[j] is not None and not for_all:
-            raise ValueError(f"Column {name!r} has both categories and bounds; declare one.")
-        if declared_values[j] is not None:
-            columns.append(Column(name, _checked_categories(name, declared_values[j])))
-            if isinstance(columns[-1].categories[0], str):
-                _check_present(name, j, rows, parties)
-            else:
-                _check_numeric(name, j, rows, parties, "numbers as categories")
-            continue
-        if declared_bounds[j] is not None:
-            columns.append(Column(name, (), *_checked_bounds(name, declared_bounds[j])))
-            _check_numeric(name, j, rows, parties, "bounds")
+    for j, column in enumerate(declared_columns(categories, bounds, feature_names)):
+        name = feature_names[j]
+        if column is not None:
+            columns.append(column)
+            check_column(column, j, rows, owners)
             continue
         parts = [part for X, _ in rows if (part := as_numbers(X[:, j])) is not None]
         if len(parts) < len(rows):
@@ -198,7 +218,7 @@ def resolve_columns(
             found_values[name] = values
             columns.append(Column(name, tuple(values)))
         else:
-            _check_numeric(name, j, rows, parties, "no categories")
+            _check_numeric(name, j, rows, owners, "no categories")
             low = float(min(part.min() for part in parts))
             high = float(max(part.max() for part in parts))
             if low == high:  # a constant column still needs a range
@@ -227,27 +247,27 @@ def as_numbers(values: np.ndarray) -> np.ndarray | None:
         return None
 
 
-def _check_numeric(name: str, j: int, rows: Rows, parties: Sequence[str], what: str) -> None:
-    """Refuse texts and missing values where numbers are needed, naming party and column."""
-    for party, (X, _) in zip(parties, rows, strict=True):
+def _check_numeric(name: str, j: int, rows: Rows, owners: Sequence[str], what: str) -> None:
+    """Refuse texts and missing values where numbers are needed, naming owner and column."""
+    for owner, (X, _) in zip(owners, rows, strict=True):
         try:
             numbers = as_numbers(X[:, j])
         except TypeError as error:  # not a number at all, such as pandas' NA
-            raise TypeError(f"Party {party!r}: column {name!r}: {error}") from error
+            raise TypeError(f"{owner}: column {name!r}: {error}") from error
         if numbers is not None and not np.isfinite(numbers).all():
-            raise ValueError(f"Party {party!r}: column {name!r} has missing or infinite values.")
+            raise ValueError(f"{owner}: column {name!r} has missing or infinite values.")
         if numbers is None:
             raise ValueError(
-                f"Party {party!r}: column {name!r} has {what} but holds texts. Declare its "
+                f"{owner}: column {name!r} has {what} but holds texts. Declare its "
                 "categories as texts instead."
             )
 
 
-def _check_present(name: str, j: int, rows: Rows, parties: Sequence[str]) -> None:
-    """Refuse missing values among texts, naming party and column."""
-    for party, (X, _) in zip(parties, rows, strict=True):
+def _check_present(name: str, j: int, rows: Rows, owners: Sequence[str]) -> None:
+    """Refuse missing values among texts, naming owner and column."""
+    for owner, (X, _) in zip(owners, rows, strict=True):
         if X.dtype == object and any(value is None for value in X[:, j]):
-            raise ValueError(f"Party {party!r}: column {name!r} has missing values.")
+            raise ValueError(f"{owner}: column {name!r} has missing values.")
 
 
 def _is_pair(value: Any) -> bool:

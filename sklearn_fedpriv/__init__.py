@@ -3,12 +3,14 @@
 from sklearn_fedpriv.federation import Federation, Party
 from sklearn_fedpriv.privacy import PrivacyReport, compose, privacy_budget
 from sklearn_fedpriv.secure import MaskedSum, PaillierSum, PlainSum
+from sklearn_fedpriv.svm import FederatedDPSVC
 from sklearn_fedpriv.tree import FederatedDPDecisionTree
 
 __version__ = "0.1.0"
 
 __all__ = [
     "FederatedDPDecisionTree",
+    "FederatedDPSVC",
     "Federation",
     "MaskedSum",
     "PaillierSum",

@@ -3,13 +3,16 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sklearn_fedpriv import FederatedDPDecisionTree
+from sklearn_fedpriv import FederatedDPDecisionTree, FederatedDPSVC
 from sklearn_fedpriv.preprocessing import PublicEncoder
 
 ESTIMATORS = [
     FederatedDPDecisionTree(),
     FederatedDPDecisionTree(epsilon=1e6),
     FederatedDPDecisionTree(epsilon=1e6, mechanism="laplace"),
+    FederatedDPSVC(),
+    FederatedDPSVC(epsilon=1e6),
+    FederatedDPSVC(epsilon=1e6, kernel="rbf"),
     PublicEncoder(),
 ]
 

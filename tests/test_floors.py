@@ -18,6 +18,7 @@ FLOORS = {
     "secure": 1,
     "federation": 2,
     "preprocessing": 3,
+    "svm": 3,
     "tree": 3,
     "datasets": 4,
     "_demo": 5,

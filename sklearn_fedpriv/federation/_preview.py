@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
 
 from sklearn_fedpriv.federation._terms import Terms
 from sklearn_fedpriv.privacy._ledger import Budget, PlannedRelease
@@ -42,11 +44,14 @@ class Preview:
         The budget that was asked about.
     smallest_epsilon : float
         Below it, noise drowns even the first release.
+    wins : str
+        What it means that the signal wins.
     """
 
     releases: tuple[PlannedNoise, ...]
     epsilon: float
     smallest_epsilon: float
+    wins: str
 
     def __str__(self) -> str:
         lines = [f"at epsilon {self.epsilon:g}:"]
@@ -56,9 +61,7 @@ class Preview:
                 f"{planned.signal:.3g} {planned.meaning}"
             )
         verdict = "noise wins" if self.epsilon < self.smallest_epsilon else "signal wins"
-        lines.append(
-            f"  {verdict}; a first split stands out from epsilon {self.smallest_epsilon:.2g} on"
-        )
+        lines.append(f"  {verdict}; {self.wins} from epsilon {self.smallest_epsilon:.2g} on")
         return "\n".join(lines)
 
 
@@ -87,6 +90,13 @@ def imagined_terms(
         code=b"",
         seeded=False,
     )
+
+
+def check_public_counts(**counts: Any) -> None:
+    """Refuse arguments of ``preview`` that are no whole numbers from 1."""
+    for name, value in counts.items():
+        if not isinstance(value, Integral) or value < 1:
+            raise ValueError(f"{name} of preview must be an int of at least 1; got {value!r}.")
 
 
 def smallest_epsilon(wins: Callable[[float], bool]) -> float:

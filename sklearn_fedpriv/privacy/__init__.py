@@ -2,5 +2,17 @@
 
 from sklearn_fedpriv.privacy._ceiling import Ceiling, privacy_budget
 from sklearn_fedpriv.privacy._report import PrivacyReport, compose
+from sklearn_fedpriv.privacy._rounds import RoundsChoice, optimal_rounds
+from sklearn_fedpriv.privacy._schedules import AdaptiveRounds, CustomNoise, GeometricNoise
 
-__all__ = ["Ceiling", "PrivacyReport", "compose", "privacy_budget"]
+__all__ = [
+    "AdaptiveRounds",
+    "Ceiling",
+    "CustomNoise",
+    "GeometricNoise",
+    "PrivacyReport",
+    "RoundsChoice",
+    "compose",
+    "optimal_rounds",
+    "privacy_budget",
+]

@@ -28,7 +28,7 @@ _CALIBRATIONS = ("proved", "published")
 class RoundsChoice:
     """The number of rounds with the smallest bound.
 
-    Attributes
+    Parameters
     ----------
     n_rounds : int
         ``M*``; the smallest one where several share the smallest bound.

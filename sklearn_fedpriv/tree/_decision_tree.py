@@ -16,6 +16,7 @@ from sklearn_fedpriv.federation._inputs import gather
 from sklearn_fedpriv.federation._preview import (
     PlannedNoise,
     Preview,
+    check_public_counts,
     imagined_terms,
     smallest_epsilon,
 )
@@ -299,13 +300,7 @@ class FederatedDPDecisionTree(FederatedMixin, ClassifierMixin, BaseEstimator):
         """
         self._validate_params()
         self._check_budget(self.mechanism)
-        for name, value in (
-            ("n_parties", n_parties),
-            ("n_rows", n_rows),
-            ("n_features", n_features),
-        ):
-            if not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"{name} of preview must be an int of at least 1; got {value!r}.")
+        check_public_counts(n_parties=n_parties, n_rows=n_rows, n_features=n_features)
         if self.calibration == "published":
             raise ValueError("preview is about proved noise; set calibration='proved'.")
         n_classes = 2 if self.classes is None else len(self.classes)
@@ -339,7 +334,7 @@ class FederatedDPDecisionTree(FederatedMixin, ClassifierMixin, BaseEstimator):
         smallest = smallest_epsilon(
             lambda epsilon: stands_out(n_rows, noise(epsilon)[1](self.max_depth or 1))
         )
-        return Preview(tuple(releases), float(self.epsilon), smallest)
+        return Preview(tuple(releases), float(self.epsilon), smallest, "a first split stands out")
 
     def _plan(self, schema: Schema) -> list[PlannedRelease]:
         """The releases of a fit, at most; from public facts alone."""

@@ -1,0 +1,484 @@
+"""Linear and kernel support vector classification by noisy gradient rounds."""
+
+import warnings
+from fractions import Fraction
+from numbers import Integral, Real
+from typing import ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.svm import LinearSVC
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_fedpriv._sklearn import Interval, StrOptions, fit_context
+from sklearn_fedpriv.exceptions import NoiseWarning
+from sklearn_fedpriv.federation._estimator import FEDERATED_CONSTRAINTS, FederatedMixin
+from sklearn_fedpriv.federation._inputs import gather
+from sklearn_fedpriv.federation._preview import (
+    PlannedNoise,
+    Preview,
+    check_public_counts,
+    imagined_terms,
+    smallest_epsilon,
+)
+from sklearn_fedpriv.federation._public_facts import RowFacts, resolve_classes
+from sklearn_fedpriv.federation._terms import noise_for
+from sklearn_fedpriv.privacy._ledger import PlannedRelease, budget
+from sklearn_fedpriv.privacy._schedules import AdaptiveRounds, GeometricNoise, Shares, as_schedule
+from sklearn_fedpriv.svm._queries import LARGEST_LOSS, LEVELS, SCALE_LEVELS, RowScale
+from sklearn_fedpriv.svm._rows import MAX_FEATURES, RowCoder
+from sklearn_fedpriv.svm._training import Problem, Scale, drowned, noise_in_mean, train
+
+SCALE_SHARE = Fraction(1, 50)  # of the budget, for the number and the lengths of the rows
+
+
+class FederatedDPSVC(FederatedMixin, ClassifierMixin, BaseEstimator):
+    """Private support vector classifier of several parties, trained by noisy gradient rounds.
+
+    Minimises ``|w|^2 / 2 + C * sum of hinge losses``; for more than two classes with the loss of
+    Crammer and Singer. Each round every party sums the subgradients of its rows, and the server
+    steps along the parties' noisy sum, with momentum. Steps are as large as the curvature allows
+    and as small as the noise demands, so the defaults need no tuning, and an epsilon that is too
+    small gives a timid model rather than a wild one. The kernel ``"rbf"`` is approximated by random
+    Fourier features, which are public.
+
+    Rows longer than ``bound`` are scaled down to it, in ``fit`` and in ``predict``.
+    ``PublicEncoder`` gives rows of length 1.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Budget of one fit, over all its releases, in (0, inf]. Infinity adds no noise.
+    delta : float, default=1e-5
+        In (0, 1).
+    C : float, default=1.0
+        Weight of the losses against the length of the weights, as in scikit-learn.
+    kernel : {"linear", "rbf"}, default="linear"
+    gamma : float, default=None
+        Of ``exp(-gamma |x - x'|^2)``. ``None`` means ``2 / bound**2``, which suits rows about as
+        long as the bound.
+    n_components : int, default=500
+        Number of random Fourier features of the RBF kernel, rounded up to an even one.
+    bound : float, default=1.0
+        Public bound on the length of a row, in the units of the data. Much too large a bound
+        costs accuracy, as the noise grows with it.
+    n_rounds : int, default=30
+        Gradient rounds, among which the budget is split: more of them do not cost accuracy by
+        themselves, but time.
+    learning_rate : float, default=None
+        Step length, for rows of the mean gradient. ``None`` derives it from public numbers and the
+        first release.
+    noise_schedule : float, sequence or schedule, default=1.0
+        Ratio of the variances of each round's noise and the next one's; or a variance, up to a
+        common factor, for each round; or a ``GeometricNoise``, ``CustomNoise`` or
+        ``AdaptiveRounds``.
+    n_rows_hint : int, default=None
+        Publicly known number of rows of all parties, roughly. ``None`` asks for a noisy count.
+    classes : list, default=None
+        All class labels.
+    fit_intercept : bool, default=True
+        Whether to fit a constant. It is held to the ridge like the other weights.
+    class_weight : dict, default=None
+        Class label -> positive factor of its losses; 1 for those left out. The noise grows with
+        the largest.
+    min_honest : int, default=None
+        At least so many parties do not collude; ``None`` means all. With 1, each party's noise
+        protects its rows alone (local differential privacy).
+    max_dropouts : int, default=0
+        So many parties may be missing from a sum.
+    secure_sum : {"masks", "paillier", "plain"} or settings, default="masks"
+        How answers are added; nobody sees a single one under masks and Paillier.
+    calibration : {"proved", "published"}, default="proved"
+        ``"published"`` averages locally trained weights as printed by Truex et al. and Yuan et
+        al., which has no proof.
+    n_jobs : int, default=None
+        Parties that compute at one time, as in joblib.
+    random_state : int, RandomState, Generator or None, default=None
+        Set, it makes the noise reproducible, and the fit not private.
+    verbose : int, default=0
+        Above 0: one line a release.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, sorted.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Weights; of the random features with ``kernel="rbf"``.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Constants.
+    n_rounds_ : int
+        Gradient rounds that took place; fewer than ``n_rounds`` under ``AdaptiveRounds``.
+    privacy_ : PrivacyReport
+        What was released and what it cost.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where the parties' tables have names.
+
+    Privacy
+    -------
+    Unit: one record, added or removed.
+    Sensitivity: the bound on a row and its constant, times the largest class weight, and the root
+    of two for more than two classes, enforced in ``HingeGradient``: rows and weights are whole
+    numbers, so sums are exact and a row moves its own contribution alone.
+    Mechanism: discrete Gaussian in shares of the parties; one release that measures the rows, one
+    a round, and the losses that ``AdaptiveRounds`` pays for without validation data.
+    Server sees: RowScale, HingeGradient, HingeLoss; only their sums over the parties if
+    ``secure_sum`` hides single answers.
+    Not covered: malicious parties, timing, that a party took part, records of one person at
+    several parties.
+
+    Raises
+    ------
+    BudgetExceeded
+        A party or a ceiling does not allow the fit. Nothing was released.
+    TooFewParties
+        Fewer parties than ``min_honest``.
+
+    See Also
+    --------
+    sklearn_fedpriv.preprocessing.PublicEncoder : Rows of length 1, free of charge.
+    sklearn.svm.LinearSVC : Without privacy.
+
+    References
+    ----------
+    Truex et al., "A hybrid approach to privacy-preserving federated learning", 2019.
+    Yuan et al., "Amplitude-varying perturbation for balancing privacy and utility in federated
+    learning", IEEE TIFS 2023.
+    Crammer and Singer, "On the algorithmic implementation of multiclass kernel-based vector
+    machines", JMLR 2001.
+    Rahimi and Recht, "Random features for large-scale kernel machines", NIPS 2007.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn_fedpriv import FederatedDPSVC
+    >>> from sklearn_fedpriv.datasets import load_hospitals
+    >>> from sklearn_fedpriv.preprocessing import PublicEncoder
+    >>> hospitals = load_hospitals()
+    >>> svc = FederatedDPSVC(epsilon=4.0, classes=hospitals.public["classes"], random_state=0)
+    >>> model = make_pipeline(PublicEncoder(bounds=hospitals.public["bounds"]), svc)
+    >>> model = model.fit(hospitals.parties)
+    >>> bool(model.score(hospitals.X_test, hospitals.y_test) > 0.9)
+    True
+    """
+
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_val": True, "y_val": True}
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **FEDERATED_CONSTRAINTS,
+        "C": [Interval(Real, 1e-100, 1e100, closed="both")],
+        "kernel": [StrOptions({"linear", "rbf"})],
+        "gamma": [Interval(Real, 0, None, closed="neither"), None],
+        "n_components": [Interval(Integral, 1, MAX_FEATURES, closed="both")],
+        "bound": [Interval(Real, 1e-100, 1e100, closed="both")],
+        "n_rounds": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
+        "noise_schedule": [Real, "array-like", GeometricNoise, AdaptiveRounds, object],
+        "n_rows_hint": [Interval(Integral, 1, None, closed="left"), None],
+        "classes": ["array-like", None],
+        "fit_intercept": ["boolean"],
+        "class_weight": [dict, None],
+    }
+
+    def __init__(
+        self,
+        *,
+        epsilon=1.0,
+        delta=1e-5,
+        C=1.0,
+        kernel="linear",
+        gamma=None,
+        n_components=500,
+        bound=1.0,
+        n_rounds=30,
+        learning_rate=None,
+        noise_schedule=1.0,
+        n_rows_hint=None,
+        classes=None,
+        fit_intercept=True,
+        class_weight=None,
+        min_honest=None,
+        max_dropouts=0,
+        secure_sum="masks",
+        calibration="proved",
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_components = n_components
+        self.bound = bound
+        self.n_rounds = n_rounds
+        self.learning_rate = learning_rate
+        self.noise_schedule = noise_schedule
+        self.n_rows_hint = n_rows_hint
+        self.classes = classes
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.min_honest = min_honest
+        self.max_dropouts = max_dropouts
+        self.secure_sum = secure_sum
+        self.calibration = calibration
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, *, parties=None, X_val=None, y_val=None):
+        """Fit the classifier to the rows of all parties.
+
+        Parameters
+        ----------
+        X : list of parties, list of tables, table, or Federation
+            ``[(X_1, y_1), ...]`` or ``[Party, ...]``; or ``[X_1, ...]`` with ``y=[y_1, ...]``; or
+            one table of shape (n_rows, n_features). Tables may be sparse.
+        y : array-like of shape (n_rows,), or list of them, default=None
+        parties : array-like of shape (n_rows,), default=None
+            With one table: the party that each row belongs to.
+        X_val : table, default=None
+            Public rows, on which ``AdaptiveRounds`` watches the loss.
+        y_val : array-like of shape (n_rows_val,), default=None
+            Their labels.
+
+        Returns
+        -------
+        self : FederatedDPSVC
+        """
+        federation = gather(self, X, y, parties, accept_sparse="csr")
+        self._check_columns(self.n_features_in_)
+        name = type(self).__name__
+        facts = RowFacts(name, local=federation.rehearsal, declared={"classes": self.classes})
+        classes = resolve_classes(self.classes, federation.rows, federation.names, facts)
+        facts.warn()
+        coder = self._coder(self.n_features_in_, tuple(classes.tolist()))
+        problem = self._problem(coder)
+        shares, loss_shares = self._shares(public=X_val is not None)
+        public_loss = None if X_val is None else self._public_loss(coder, problem, X_val, y_val)
+        run = self._start(federation.with_transform(coder), self._plan(problem, loss_shares))
+        answer = run.release(RowScale(self.n_rows_hint is None), SCALE_SHARE)
+        query = RowScale(self.n_rows_hint is None)
+        sd = run.noise_sd(query.bound, query.absolute_bound, SCALE_SHARE)
+        weights = train(
+            run,
+            problem,
+            shares,
+            Scale.released(answer, sd, self.n_rows_hint),
+            learning_rate=self.learning_rate,
+            public_loss=public_loss,
+            loss_shares=loss_shares,
+            on_noise=_warn_of_noise,
+        )
+        self.n_rounds_ = shares.n_rounds
+        self.classes_ = classes
+        self.coef_, self.intercept_ = weights[:, :-1], weights[:, -1]
+        self._row_coder = coder
+        self.privacy_ = run.report(facts.names)
+        return self
+
+    def preview(self, n_parties, n_rows, n_features):
+        """What a fit would release, and its noise, from public numbers alone.
+
+        Parameters
+        ----------
+        n_parties : int
+        n_rows : int
+            Of all parties, roughly.
+        n_features : int
+
+        Returns
+        -------
+        preview : Preview
+            ``print`` it.
+        """
+        self._validate_params()
+        self._check_budget("gaussian")
+        check_public_counts(n_parties=n_parties, n_rows=n_rows, n_features=n_features)
+        self._check_columns(n_features)
+        classes = (0, 1) if self.classes is None else tuple(self.classes)
+        problem = self._problem(self._coder(n_features, classes))
+        shares, loss_shares = self._shares(public=False)
+        plan = self._plan(problem, loss_shares)
+        weights = np.zeros((problem.n_blocks, problem.n_columns + 1))
+        query, unit = problem.gradient(weights, problem.largest_intercept())
+
+        def noise(epsilon):
+            terms = imagined_terms(
+                n_parties,
+                self.min_honest,
+                self.max_dropouts,
+                budget(epsilon, self.delta),
+                plan,
+            )
+            sds = [noise_for(terms, s, query.bound, 0).sd(n_parties) for s in shares.planned()]
+            return terms, np.array(sds)
+
+        terms, sds = noise(self.epsilon)
+        scale = RowScale(self.n_rows_hint is None)
+        scale_sd = noise_for(terms, SCALE_SHARE, scale.bound, 0).sd(n_parties) / SCALE_LEVELS
+        mean = problem.row_bound * max(problem.class_weights)
+        gradient = float(sds.mean() * unit / n_rows)
+        releases = [
+            PlannedNoise("RowScale", 1, scale_sd, float(n_rows), "rows"),
+            PlannedNoise(
+                "HingeGradient", len(sds), gradient, mean, "at most, in the mean of the rows"
+            ),
+        ]
+        if loss_shares is not None:
+            loss = problem.loss(weights, 0)
+            loss_sd = noise_for(terms, loss_shares.planned()[0], loss.bound, 0).sd(n_parties)
+            loss_sd *= LARGEST_LOSS / LEVELS / n_rows
+            releases.append(PlannedNoise("HingeLoss", len(sds), loss_sd, 1.0, "of a zero model"))
+        smallest = smallest_epsilon(
+            lambda epsilon: not drowned(noise_in_mean(problem, unit, noise(epsilon)[1], n_rows), 1)
+        )
+        return Preview(tuple(releases), float(self.epsilon), smallest, "the gradient stands out")
+
+    def _check_columns(self, n_features: int) -> None:
+        if n_features > MAX_FEATURES:
+            raise ValueError(
+                f"{type(self).__name__} takes at most {MAX_FEATURES} columns; got {n_features}."
+            )
+
+    def _coder(self, n_features: int, classes: tuple) -> RowCoder:
+        if self.kernel == "linear":
+            return RowCoder(n_features, float(self.bound), classes)
+        gamma = 2 / self.bound**2 if self.gamma is None else self.gamma
+        n_components = self.n_components + self.n_components % 2
+        return RowCoder(n_features, float(self.bound), classes, float(gamma), int(n_components))
+
+    def _problem(self, coder: RowCoder) -> Problem:
+        given = {} if self.class_weight is None else self.class_weight
+        strange = set(given) - set(coder.classes)
+        positive = all(isinstance(w, Real) and 0 < w < np.inf for w in given.values())
+        if strange or not positive:
+            raise ValueError(
+                f"class_weight of {type(self).__name__} must map classes {list(coder.classes)} to "
+                f"positive numbers; got {given!r}."
+            )
+        weights = tuple(float(given.get(label, 1.0)) for label in coder.classes)
+        return Problem(
+            coder.n_columns, coder.row_bound, weights, float(self.C), bool(self.fit_intercept)
+        )
+
+    def _shares(self, *, public: bool) -> tuple[Shares, Shares | None]:
+        """Shares of the gradients and, where they are paid for, of the losses."""
+        schedule = as_schedule(self.noise_schedule)
+        whole = 1 - SCALE_SHARE
+        if not isinstance(schedule, AdaptiveRounds) or public or self.n_rounds == 1:
+            return Shares(schedule, self.n_rounds, whole), None
+        part = Fraction(schedule.loss_share).limit_denominator(1000) * whole
+        constant = AdaptiveRounds(schedule.discount, patience=schedule.patience)
+        return (
+            Shares(schedule, self.n_rounds, whole - part),
+            Shares(constant, self.n_rounds, part),
+        )
+
+    def _plan(self, problem: Problem, loss_shares: Shares | None) -> list[PlannedRelease]:
+        """The releases of a fit, at most; from public facts alone."""
+        weights = np.zeros((problem.n_blocks, problem.n_columns + 1))
+        intercept = problem.largest_intercept()
+        scale = RowScale(self.n_rows_hint is None)
+        planned = [(scale, 1, SCALE_SHARE)]
+        rest = 1 - SCALE_SHARE
+        if loss_shares is not None:
+            part = sum(loss_shares.planned(), Fraction(0))
+            planned.append((problem.loss(weights, intercept), self.n_rounds, part))
+            rest -= part
+        planned.append((problem.gradient(weights, intercept)[0], self.n_rounds, rest))
+        return [
+            PlannedRelease(type(query).__name__, count, share, count * query.length, query.bound)
+            for query, count, share in planned
+        ]
+
+    def _public_loss(self, coder: RowCoder, problem: Problem, X_val, y_val):
+        """Mean hinge loss on public rows, as a function of the weights."""
+        if y_val is None:
+            raise ValueError("X_val came without y_val.")
+        X_val = self._check_table(X_val, accept_sparse="csr")
+        rows = coder.code(X_val) * (coder.row_bound / 2**16)
+        codes = np.searchsorted(np.asarray(coder.classes), y_val)
+        class_weights = np.asarray(problem.class_weights)[codes]
+        here = np.arange(len(codes))
+
+        def loss(weights: np.ndarray) -> float:
+            scores = np.asarray(rows @ weights[:, :-1].T) + weights[:, -1]
+            if scores.shape[1] == 1:
+                lead = np.where(codes == 1, scores[:, 0], -scores[:, 0])
+            else:
+                own = scores[here, codes]
+                scores[here, codes] = -np.inf
+                lead = own - scores.max(axis=1)
+            return float(np.mean(class_weights * np.maximum(1 - lead, 0)))
+
+        return loss
+
+    def decision_function(self, X):
+        """Scores: positive for the second of two classes, or one a class.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_rows,) or (n_rows, n_classes)
+        """
+        check_is_fitted(self, "coef_")
+        X = self._check_table(X, accept_sparse="csr")
+        rows = self._row_coder.code(X) * (self._row_coder.row_bound / 2**16)
+        scores = np.asarray(rows @ self.coef_.T) + self.intercept_
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X):
+        """Class of the highest score.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+        """
+        scores = self.decision_function(X)
+        best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[best]
+
+    def to_sklearn(self):
+        """The linear model as a fitted ``sklearn.svm.LinearSVC``.
+
+        Returns
+        -------
+        svc : LinearSVC
+            Predicts the same for rows within ``bound``; it does not scale longer ones down.
+        """
+        check_is_fitted(self, "coef_")
+        if self.kernel != "linear":
+            raise ValueError("Only a linear model is a LinearSVC; kernel is 'rbf'.")
+        svc = LinearSVC(C=self.C, loss="hinge", multi_class="crammer_singer")
+        if len(self.classes_) == 2:
+            svc = LinearSVC(C=self.C, loss="hinge")
+        svc.classes_, svc.coef_, svc.intercept_ = self.classes_, self.coef_, self.intercept_
+        svc.n_features_in_, svc.n_iter_ = self.n_features_in_, self.n_rounds_
+        if hasattr(self, "feature_names_in_"):
+            svc.feature_names_in_ = self.feature_names_in_
+        return svc
+
+
+def _warn_of_noise() -> None:
+    warnings.warn(
+        "The noise is expected to drown the gradients: the model may be no better than a guess. "
+        "preview(n_parties, n_rows, n_features) names the epsilon from which they stand out.",
+        NoiseWarning,
+        stacklevel=5,
+    )

@@ -2,7 +2,7 @@
 
 import argparse
 
-from benchmarks import accounting, masks, noise, paillier, tree
+from benchmarks import accounting, hype, masks, noise, paillier, tree
 
 BENCHMARKS = {
     "tree": tree.main,
@@ -10,6 +10,7 @@ BENCHMARKS = {
     "accounting": accounting.main,
     "paillier": paillier.main,
     "masks": masks.main,
+    "hype": hype.main,
 }
 
 

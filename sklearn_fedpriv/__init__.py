@@ -1,6 +1,7 @@
 """scikit-learn-compatible federated estimators with differential privacy."""
 
 from sklearn_fedpriv.federation import Federation, Party
+from sklearn_fedpriv.model_selection import DPHypeRandomizedSearchCV, DPHypeSearchCV
 from sklearn_fedpriv.privacy import PrivacyReport, compose, privacy_budget
 from sklearn_fedpriv.secure import MaskedSum, PaillierSum, PlainSum
 from sklearn_fedpriv.svm import FederatedDPSVC
@@ -9,6 +10,8 @@ from sklearn_fedpriv.tree import FederatedDPDecisionTree
 __version__ = "0.1.0"
 
 __all__ = [
+    "DPHypeRandomizedSearchCV",
+    "DPHypeSearchCV",
     "FederatedDPDecisionTree",
     "FederatedDPSVC",
     "Federation",

@@ -7,12 +7,14 @@
       TooFewParties         how many the noise was sized for, how many answered
       ProtocolError         which step, which party, what was expected, what came
       RangeOverflow         bits needed, bits there, which setting to change
+      LocalFailure          which party could not do its local work, and what type of error it met
 
     FedPrivWarning
       PublicFactWarning     a fact that nobody declared was taken from the rows
       UnprovenPrivacyWarning  a published method without proof runs as printed
       NotPrivateWarning     ``epsilon=inf``: nothing is protected
       NoiseWarning          the noise is expected to drown the signal
+      SelectionNoiseWarning  the noise is expected to choose rather than the parties
       UnknownValueWarning   a value outside the declared categories is counted nowhere
 
 Errors about parameters are scikit-learn's own ``ValueError`` and ``TypeError``.
@@ -22,11 +24,13 @@ __all__ = [
     "BudgetExceeded",
     "FedPrivError",
     "FedPrivWarning",
+    "LocalFailure",
     "NoiseWarning",
     "NotPrivateWarning",
     "ProtocolError",
     "PublicFactWarning",
     "RangeOverflow",
+    "SelectionNoiseWarning",
     "TooFewParties",
     "UnknownValueWarning",
     "UnprovenPrivacyWarning",
@@ -53,6 +57,10 @@ class RangeOverflow(FedPrivError, ValueError):
     """The sum might not fit its words; judged from public terms before anything is charged."""
 
 
+class LocalFailure(FedPrivError, ValueError):
+    """A party's local work failed; the text holds no more than the type of what it met."""
+
+
 class FedPrivWarning(UserWarning):
     """Base of the warnings of this package."""
 
@@ -71,6 +79,10 @@ class NotPrivateWarning(FedPrivWarning):
 
 class NoiseWarning(FedPrivWarning):
     """From public numbers alone, the noise is expected to drown the signal."""
+
+
+class SelectionNoiseWarning(FedPrivWarning):
+    """Even a candidate that all parties prefer would often lose to the noise."""
 
 
 class UnknownValueWarning(FedPrivWarning):

@@ -1,9 +1,15 @@
 """scikit-learn's own checks, on every estimator, with no expected failure."""
 
 import pytest
+from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sklearn_fedpriv import FederatedDPDecisionTree, FederatedDPSVC
+from sklearn_fedpriv import (
+    DPHypeRandomizedSearchCV,
+    DPHypeSearchCV,
+    FederatedDPDecisionTree,
+    FederatedDPSVC,
+)
 from sklearn_fedpriv.preprocessing import PublicEncoder
 
 ESTIMATORS = [
@@ -14,12 +20,17 @@ ESTIMATORS = [
     FederatedDPSVC(epsilon=1e6),
     FederatedDPSVC(epsilon=1e6, kernel="rbf"),
     PublicEncoder(),
+    DPHypeSearchCV(FederatedDPDecisionTree(epsilon=1e6, random_state=0), {"max_depth": [2, 4]}),
+    DPHypeRandomizedSearchCV(Ridge(), {"alpha": [0.1, 1, 10]}, n_iter=2),
 ]
 
 
-# The checks declare no public facts, and some fit on a dozen rows, where the noise drowns all.
+# The checks declare no public facts, and some fit on a dozen rows, where the noise drowns all. They
+# fit a federation of one, whose votes count for little.
 @pytest.mark.filterwarnings("ignore::sklearn_fedpriv.exceptions.PublicFactWarning")
 @pytest.mark.filterwarnings("ignore::sklearn_fedpriv.exceptions.NoiseWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_fedpriv.exceptions.SelectionNoiseWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_fedpriv.exceptions.NotPrivateWarning")
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -7,10 +7,22 @@ import re
 import pytest
 
 import sklearn_fedpriv
-from sklearn_fedpriv import FederatedDPDecisionTree
+from sklearn_fedpriv import DPHypeRandomizedSearchCV, DPHypeSearchCV, FederatedDPDecisionTree
 
 ESTIMATORS = [FederatedDPDecisionTree]
-PACKAGES = ["", ".privacy", ".secure", ".federation", ".preprocessing", ".tree", ".datasets"]
+SEARCHES = [DPHypeSearchCV, DPHypeRandomizedSearchCV]
+PACKAGES = [
+    "",
+    ".privacy",
+    ".secure",
+    ".federation",
+    ".preprocessing",
+    ".svm",
+    ".tree",
+    ".model_selection",
+    ".metrics",
+    ".datasets",
+]
 LABELS = ("Unit:", "Sensitivity:", "Mechanism:", "Server sees:", "Not covered:")
 
 
@@ -46,11 +58,13 @@ def test_every_parameter_is_documented_in_order(name, thing):
     if name == "PrivacyReport":  # made by fits, described by its attributes
         described = documented(section(text, "Attributes"))
         assert set(parameters) == set(described)
+    elif name == "FederatedScore":
+        assert set(parameters) == set(documented(section(text, "Attributes")))
     elif name != "Ceiling":
         assert parameters == described
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, *SEARCHES])
 def test_an_estimator_states_its_guarantee(estimator):
     text = inspect.getdoc(estimator)
     privacy = section(text, "Privacy")
@@ -79,6 +93,23 @@ def test_the_server_sees_the_queries_that_are_named(estimator):
     model = estimator(**hospitals.public).fit(hospitals.parties)
     named = re.search(r"Server sees: ([\w, ]+);", inspect.getdoc(estimator)).group(1)
     assert {name for name, _ in model.privacy_.releases} <= set(named.split(", "))
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_what_a_search_keeps_and_asks_is_documented(search):
+    from sklearn_fedpriv.datasets import load_hospitals
+
+    hospitals = load_hospitals()
+    tree = FederatedDPDecisionTree(n_rows_hint=400, **hospitals.public)
+    model = search(tree, {"max_depth": [1, 2, 3]}, epsilon=9.0)
+    if "n_iter" in model.get_params():
+        model.set_params(n_iter=2)
+    model.fit(hospitals.parties)
+    described = set(documented(section(inspect.getdoc(search), "Attributes")))
+    assert {name for name in vars(model) if name.endswith("_")} <= described
+    assert all(hasattr(model, name) for name in described - {"feature_names_in_"})
+    named = re.search(r"Server sees: ([\w, ]+);", inspect.getdoc(search)).group(1)
+    assert set(dict(model.privacy_.releases)) - {"LevelHistogram"} == {named}
 
 
 def test_the_version_is_one():

@@ -77,7 +77,7 @@ class FederatedMixin:
         if isinstance(X, Federation) or looks_like_parties(X):
             raise TypeError(
                 f"{type(self).__name__}.score takes one table of public rows. A score on the "
-                "parties' rows is a release: use metrics.federated_score (coming)."
+                "parties' rows is a release: use metrics.federated_score."
             )
         score: float = super().score(X, y, sample_weight)  # type: ignore[misc]
         return score

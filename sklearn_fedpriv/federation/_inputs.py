@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import is_classifier
-from sklearn.utils import get_tags
+from sklearn.utils import get_tags, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from sklearn_fedpriv._sklearn import get_feature_names, inside_search
+from sklearn_fedpriv._sklearn import get_feature_names, inside_search, n_rows_of, take_rows
 from sklearn_fedpriv.federation._federation import Federation, as_secure_sum
 from sklearn_fedpriv.federation._party import Party
 from sklearn_fedpriv.federation._query import MAX_ROWS
@@ -58,24 +58,11 @@ def gather(
     ValueError, TypeError
         scikit-learn's own errors; with several parties they name the party.
     """
-    if isinstance(X, Federation):
-        if y is not None or parties is not None:
-            raise ValueError(
-                "fit(federation) takes neither y nor parties; the federation has them."
-            )
-        _check_same_trust(estimator, X)
-        federation = copy(X)
-        federation.n_jobs = X.n_jobs if estimator.n_jobs is None else estimator.n_jobs
-    elif parties is not None:
-        return _from_labels(estimator, X, y, parties, check_params)
-    else:
-        members = _members(X, y)
-        if looks_like_parties(X) and inside_search():
-            raise ValueError(
-                "A list of parties cannot be split by scikit-learn's searches: pass one table with "
-                "parties=labels, or use DPHypeSearchCV (coming)."
-            )
-        federation = Federation(members, **trust_of(estimator))
+    if parties is not None and not isinstance(X, Federation):
+        _check_one_table(X)
+        X, y = _validated(estimator, X, y, "", 0, 1, check_params)
+        return gather_as_is(estimator, X, y, parties)
+    federation = gather_as_is(estimator, X, y, parties)
     rows = [
         _validated(estimator, *table, name, i, len(federation.parties), check_params)
         for i, (name, table) in enumerate(
@@ -83,6 +70,36 @@ def gather(
         )
     ]
     return federation.with_rows(rows)
+
+
+def gather_as_is(owner: Any, X: Any, y: Any = None, parties: Any = None) -> Federation:
+    """The same federation with its tables as they came, for what takes any table.
+
+    Parameters
+    ----------
+    owner : object
+        Gives trust, as for ``gather``.
+    X, y, parties
+        As given to ``fit``.
+    """
+    if isinstance(X, Federation):
+        if y is not None or parties is not None:
+            raise ValueError(
+                "fit(federation) takes neither y nor parties; the federation has them."
+            )
+        _check_same_trust(owner, X)
+        federation = copy(X)
+        federation.n_jobs = X.n_jobs if owner.n_jobs is None else owner.n_jobs
+        return federation
+    if parties is not None:
+        return _from_labels(owner, X, y, parties)
+    members = _members(X, y)
+    if looks_like_parties(X) and inside_search():
+        raise ValueError(
+            "A list of parties cannot be split by scikit-learn's searches: pass one table with "
+            "parties=labels, or use DPHypeSearchCV."
+        )
+    return Federation(members, **trust_of(owner))
 
 
 def trust_of(estimator: Any) -> dict[str, Any]:
@@ -148,13 +165,15 @@ def _members(X: Any, y: Any) -> list[Party]:
     raise TypeError(f"The list mixes parties with something else, or comes with a y. {_FORMS}")
 
 
-def _from_labels(
-    estimator: Any, X: Any, y: Any, labels: Any, check_params: dict[str, Any]
-) -> Federation:
-    """One validated table, split by the label of each row."""
+def _check_one_table(X: Any) -> None:
     if looks_like_parties(X):
         raise TypeError(f"parties=labels goes with one table, not with a list of parties. {_FORMS}")
-    X, y = _validated(estimator, X, y, "", 0, 1, check_params)
+
+
+def _from_labels(owner: Any, X: Any, y: Any, labels: Any) -> Federation:
+    """One table, split by the label of each row."""
+    _check_one_table(X)
+    X, y = indexable(X, y)
     labels = np.asarray(labels, dtype=object)
     if labels.ndim != 1:
         raise ValueError(
@@ -162,16 +181,16 @@ def _from_labels(
         )
     if any(map(_is_missing, labels)):
         raise ValueError("parties must name every row's party; None, NaN or an empty text came.")
-    if len(labels) != X.shape[0]:
+    if len(labels) != n_rows_of(X):
         raise ValueError(
-            f"parties must hold one label a row: got {len(labels)} labels for {X.shape[0]} rows."
+            f"parties must hold one label a row: got {len(labels)} labels for {n_rows_of(X)} rows."
         )
     names, member = np.unique(labels.astype(str), return_inverse=True)
     order = np.argsort(member, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(member[order])) + 1)
-    split = [(X[rows], None if y is None else y[rows]) for rows in groups]
+    split = [(take_rows(X, rows), None if y is None else take_rows(y, rows)) for rows in groups]
     parties = [Party(*rows, name=str(name)) for name, rows in zip(names, split, strict=True)]
-    return Federation(parties, **trust_of(estimator))
+    return Federation(parties, **trust_of(owner))
 
 
 def _is_missing(label: Any) -> bool:

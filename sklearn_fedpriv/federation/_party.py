@@ -18,7 +18,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from sklearn_fedpriv._wire import digest, from_bytes, to_bytes
-from sklearn_fedpriv.exceptions import FedPrivError, ProtocolError
+from sklearn_fedpriv.exceptions import FedPrivError, LocalFailure, ProtocolError
 from sklearn_fedpriv.federation._messages import Ask, sum_task
 from sklearn_fedpriv.federation._query import Query, Tools
 from sklearn_fedpriv.federation._terms import Noise, Terms
@@ -268,6 +268,8 @@ def _failures(job: Job) -> Iterator[None]:
     """Pass on only the type of a foreign error: its text may quote rows (G24)."""
     try:
         yield
+    except LocalFailure as error:  # the query's own words; it does not know the party's name
+        raise LocalFailure(f"Party {job.side.name!r}: {error}") from None
     except FedPrivError:
         raise
     except Exception as error:

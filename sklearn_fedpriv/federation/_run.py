@@ -114,7 +114,7 @@ class Run:
         self._ledger.commit(name, noise.event, query.length, query.squared_norm)
         jobs = [party.charge(ask) for party in self._parties.values()]
 
-        pieces = Parallel(n_jobs=self._n_jobs)(
+        pieces = Parallel(n_jobs=self._n_jobs, verbose=self._verbose if query.n_pieces else 0)(
             delayed(piece)(job, i) for job in jobs for i in range(query.n_pieces)
         )
         answers = Parallel(n_jobs=self._n_jobs)(

@@ -10,6 +10,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from contextvars import ContextVar
 from fractions import Fraction
 from math import inf
 from pathlib import Path
@@ -20,6 +21,7 @@ from sklearn_fedpriv.privacy._calibration import Exact, exact
 _WAIT = 60.0  # seconds to wait for another process that is reserving
 _active: list[Path] = []
 _own: set[Path] = set()  # those whose block is open in this process
+_inside_a_party = ContextVar("_inside_a_party", default=False)
 
 
 class Ceiling:
@@ -118,12 +120,24 @@ def enter_ceilings(paths: tuple[str, ...]) -> None:
             _active.append(path)
 
 
+@contextmanager
+def inside_a_party() -> Iterator[None]:
+    """Fits in here reserve nothing: what they find stays in the party that runs them."""
+    token = _inside_a_party.set(True)
+    try:
+        yield
+    finally:
+        _inside_a_party.reset(token)
+
+
 def reserve(parties: tuple[str, ...] | None, epsilon: Exact, delta: Fraction) -> None:
     """Reserve one whole fit under every ceiling in force, or raise ``BudgetExceeded``.
 
     ``parties`` are names that the user gave, or None when they have none: such a fit counts for
     every party.
     """
+    if _inside_a_party.get():
+        return
     lost = [path for path in _own if not path.exists()]
     if lost:
         raise BudgetExceeded(

@@ -55,6 +55,8 @@ class PrivacyReport:
     n_parties, min_honest, max_dropouts : int
     rehearsal : bool
         Whether all rows were in the caller's process.
+    unprotected : tuple of str
+        Classes that read rows without noise.
     """
 
     epsilon: float
@@ -75,6 +77,7 @@ class PrivacyReport:
     max_dropouts: int = 0
     insecure: bool = False
     rehearsal: bool = True
+    unprotected: tuple[str, ...] = ()
 
     @property
     def private(self) -> bool:
@@ -89,6 +92,8 @@ class PrivacyReport:
             reasons.append(
                 f"the published method has no proof (its paper claims {self.claimed_epsilon:g})"
             )
+        elif self.unprotected:
+            reasons.append(f"{', '.join(self.unprotected)} read rows without noise")
         elif self.epsilon == inf:
             reasons.append("epsilon is infinite: nothing is protected")
         elif self.server_epsilon == inf:
@@ -160,8 +165,8 @@ class PrivacyReport:
         values: dict[str, Any] = {
             name: inf if value == "inf" else value for name, value in data.items()
         }
-        for name in ("facts_from_rows", "trusted"):
-            values[name] = tuple(values[name])
+        for name in ("facts_from_rows", "trusted", "unprotected"):
+            values[name] = tuple(values.get(name, ()))
         values["releases"] = tuple((name, count) for name, count in values["releases"])
         return cls(**values)
 
@@ -170,8 +175,9 @@ def compose(*reports: Any) -> PrivacyReport:
     """One bill for several fits on the same records: epsilon and delta add up.
 
     Fits with different units are first stated for one record: a guarantee for replacing a party
-    holds unchanged for a record at one party; one for adding or removing a party, or a record,
-    is doubled to a replacement (group privacy of size two). The weakest proof is kept.
+    holds unchanged for a record that is added, removed or replaced at one party; one for adding or
+    removing a party is doubled first (group privacy of size two), and so is one for adding or
+    removing a record where another fit speaks of replacing one. The weakest proof is kept.
 
     Parameters
     ----------
@@ -189,7 +195,8 @@ def compose(*reports: Any) -> PrivacyReport:
         )
     units = {(report.unit, report.adjacency) for report in reports}
     if len(units) > 1:
-        reports = tuple(_as_record_replaced(report) for report in reports)
+        adjacency = "replace" if ("record", "replace") in units else "add_remove"
+        reports = tuple(_for_one_record(report, adjacency) for report in reports)
     releases: dict[str, int] = {}
     for report in reports:
         for name, count in report.releases:
@@ -214,16 +221,18 @@ def compose(*reports: Any) -> PrivacyReport:
         min_honest=n_parties - min(r.n_parties - r.min_honest for r in reports),
         max_dropouts=max(report.max_dropouts for report in reports),
         rehearsal=any(report.rehearsal for report in reports),
+        unprotected=_union(report.unprotected for report in reports),
     )
 
 
-def _as_record_replaced(report: PrivacyReport) -> PrivacyReport:
-    if report.adjacency == "replace":
-        return replace(report, unit="record")
+def _for_one_record(report: PrivacyReport, adjacency: str) -> PrivacyReport:
+    # A party that has one record more, less or other is a party replaced.
+    if (report.unit, report.adjacency) in (("party", "replace"), ("record", adjacency)):
+        return replace(report, unit="record", adjacency=adjacency)
     return replace(
         report,
         unit="record",
-        adjacency="replace",
+        adjacency=adjacency,
         epsilon=2 * report.epsilon,
         delta=min(1.0, report.delta * (1 + exp(min(700.0, report.epsilon)))),
         # A larger epsilon doubles with a larger delta, which the report has no line for.

@@ -81,10 +81,21 @@ def test_compose_promises_no_more_colluders_than_each_fit_did():
 def test_compose_names_the_common_unit_first():
     party = replace(REPORT, unit="party", adjacency="replace", epsilon=0.5, delta=1e-6)
     total = compose(REPORT, party)
+    assert (total.unit, total.adjacency) == ("record", "add_remove")
+    assert total.epsilon == 1.0 + 0.5 and total.delta == pytest.approx(1e-5 + 1e-6)
+    assert compose(party, party).unit == "party"
+
+
+def test_compose_doubles_what_speaks_of_adding_where_another_fit_speaks_of_replacing():
+    replaced = replace(REPORT, adjacency="replace", epsilon=0.5, delta=1e-6)
+    total = compose(REPORT, replaced)
     assert (total.unit, total.adjacency) == ("record", "replace")
     assert total.epsilon == 2 * 1.0 + 0.5
     assert total.delta == pytest.approx(1e-5 * (1 + 2.718281828) + 1e-6)
-    assert compose(party, party).unit == "party"
+    party = replace(REPORT, unit="party")
+    total = compose(REPORT, party)
+    assert (total.unit, total.adjacency) == ("record", "add_remove")
+    assert total.epsilon == 1.0 + 2 * 1.0
 
 
 def test_compose_takes_estimators_and_says_what_it_takes():
@@ -104,4 +115,5 @@ def test_a_server_that_sees_answers_has_its_own_line():
     assert "server alone or with them: epsilon 2.5" in str(report)
     assert "towards the server" in replace(REPORT, server_epsilon=inf).reasons[0]
     party = replace(REPORT, unit="party", adjacency="replace")
-    assert compose(report, party).server_epsilon == inf
+    assert compose(report, party).server_epsilon == 2.5 + 1.0
+    assert compose(report, replace(REPORT, adjacency="replace")).server_epsilon == inf

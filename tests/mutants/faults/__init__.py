@@ -5,9 +5,15 @@ A fault replaces one piece of text, which must occur exactly once in its file. T
 ``run.py`` plants them.
 """
 
-from tests.mutants.faults import federation, privacy, secure, tree
+from tests.mutants.faults import federation, model_selection, privacy, secure, tree
 from tests.mutants.faults.fault import Fault
 
 __all__ = ["FAULTS", "Fault"]
 
-FAULTS = [*privacy.FAULTS, *secure.FAULTS, *federation.FAULTS, *tree.FAULTS]
+FAULTS = [
+    *privacy.FAULTS,
+    *secure.FAULTS,
+    *federation.FAULTS,
+    *tree.FAULTS,
+    *model_selection.FAULTS,
+]

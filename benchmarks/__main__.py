@@ -2,10 +2,11 @@
 
 import argparse
 
-from benchmarks import accounting, hype, masks, noise, paillier, tree
+from benchmarks import accounting, hype, masks, noise, paillier, svc, tree
 
 BENCHMARKS = {
     "tree": tree.main,
+    "svc": svc.main,
     "noise": noise.main,
     "accounting": accounting.main,
     "paillier": paillier.main,

@@ -45,30 +45,36 @@ def hold(X: Any, bound: float) -> Any:
         X = csr_matrix(X, dtype=np.float64)
         X.sum_duplicates()
         owner = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-        values = _hold(X.data, owner, X.shape[0], bound)
-        return csr_matrix((values, X.indices, X.indptr), shape=X.shape)
-    ticks = np.empty(X.shape, dtype=np.int32)
+        values = np.where(np.isfinite(X.data), X.data, 0.0)
+        largest = np.full(X.shape[0], bound)
+        np.maximum.at(largest, owner, np.abs(values))
+        ticks = _within(values, largest[owner])
+        squared = np.bincount(owner, weights=ticks * ticks, minlength=X.shape[0])
+        held = _shrunk(ticks, squared[owner])
+        return csr_matrix((held, X.indices, X.indptr), shape=X.shape)
+    held = np.empty(X.shape, dtype=np.int32)
     for start in range(0, X.shape[0], _BLOCK):
         block = np.asarray(X[start : start + _BLOCK], dtype=np.float64)
-        owner = np.repeat(np.arange(block.shape[0]), block.shape[1])
-        held = _hold(block.ravel(), owner, block.shape[0], bound)
-        ticks[start : start + _BLOCK] = held.reshape(block.shape)
-    return ticks
+        values = np.where(np.isfinite(block), block, 0.0)
+        largest = np.max(np.abs(values), axis=1, keepdims=True, initial=bound)
+        ticks = _within(values, largest)
+        squared = np.einsum("ij,ij->i", ticks, ticks)[:, None]
+        held[start : start + _BLOCK] = _shrunk(ticks, squared)
+    return held
 
 
-def _hold(values: np.ndarray, owner: np.ndarray, n: int, bound: float) -> np.ndarray:
-    """The same for the entries of all rows, ``owner`` being the row of each."""
-    values = np.where(np.isfinite(values), values, 0.0)
-    largest = np.full(n, bound)
-    np.maximum.at(largest, owner, np.abs(values))
-    # An entry beyond the bound shrinks its row first, which keeps all squares in range.
-    ticks = np.rint(values / largest[owner] * ROW_TICKS)
-    squared = np.bincount(owner, weights=ticks * ticks, minlength=n)  # whole numbers: exact
-    over = squared > ROW_TICKS**2
-    shrink = np.ones(n)
-    shrink[over] = ROW_TICKS / np.sqrt(squared[over])
-    # Rounding towards zero keeps the shrunk row within the bound.
-    return np.trunc(ticks * shrink[owner]).astype(np.int32)
+def _within(values: np.ndarray, largest: np.ndarray) -> np.ndarray:
+    """Whole ticks; an entry beyond the bound shrinks its row, which keeps squares in range."""
+    return np.rint(values / largest * ROW_TICKS)
+
+
+def _shrunk(ticks: np.ndarray, squared: np.ndarray) -> np.ndarray:
+    """Ticks of rows with these squared lengths, whole and so exact, held to the bound.
+
+    Rounding towards zero keeps a shrunk row within it.
+    """
+    factor = ROW_TICKS / np.sqrt(np.maximum(squared, float(ROW_TICKS**2)))
+    return np.trunc(ticks * factor).astype(np.int32)
 
 
 @record

@@ -10,11 +10,12 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", "CONTRIBUTING.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
+WITH_DATA = [pytest.param(p, marks=pytest.mark.data) if p == "README.md" else p for p in PAGES]
 BLOCK = re.compile(r"```python\n(.*?)```(?:\s*```text\n(.*?)```)?", re.DOTALL)
 NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", WITH_DATA)
 def test_snippets_run_and_print_what_is_shown(page):
     names = {}
     for code, shown in BLOCK.findall((ROOT / page).read_text()):

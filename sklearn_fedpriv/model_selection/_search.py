@@ -91,8 +91,10 @@ class DPHypeSearchCV(DPHypeSearch):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Of the refitted estimator, where it has them.
 
-    Privacy
-    -------
+    Notes
+    -----
+    **Privacy**
+
     Unit: one party's whole data, replaced (or added or removed).
     Sensitivity: the root of 2 min(k, p - k) for k votes on p candidates (root of k for
     ``"add_remove"``), enforced in ``Votes``: a party casts k votes for k candidates, always.
@@ -268,8 +270,10 @@ class DPHypeRandomizedSearchCV(DPHypeSearch):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Of the refitted estimator, where it has them.
 
-    Privacy
-    -------
+    Notes
+    -----
+    **Privacy**
+
     Unit: one party's whole data, replaced (or added or removed).
     Sensitivity: the root of 2 min(k, p - k) for k votes on p candidates (root of k for
     ``"add_remove"``), enforced in ``Votes``: a party casts k votes for k candidates, always.

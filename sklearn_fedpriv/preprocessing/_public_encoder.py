@@ -127,8 +127,10 @@ class PublicEncoder(TransformerMixin, BaseEstimator):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, where the tables have names.
 
-    Privacy
-    -------
+    Notes
+    -----
+    **Privacy**
+
     Unit: none; the step releases nothing.
     Sensitivity: a row moves its own code alone.
     Mechanism: none.

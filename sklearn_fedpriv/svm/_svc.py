@@ -115,8 +115,10 @@ class FederatedDPSVC(FederatedMixin, ClassifierMixin, BaseEstimator):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, where the parties' tables have names.
 
-    Privacy
-    -------
+    Notes
+    -----
+    **Privacy**
+
     Unit: one record, added or removed.
     Sensitivity: the bound on a row and its constant, times the largest class weight, and the root
     of two for more than two classes, enforced in ``HingeGradient``: rows and weights are whole

@@ -141,8 +141,10 @@ class FederatedDPDecisionTree(FederatedMixin, ClassifierMixin, BaseEstimator):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, where the parties' tables have names.
 
-    Privacy
-    -------
+    Notes
+    -----
+    **Privacy**
+
     Unit: one record, added or removed.
     Sensitivity: 1 for the row count; for a level's histogram the root of the number of features
     asked (L1: the number itself), enforced in ``LevelHistogram``: a row counts once a feature, at

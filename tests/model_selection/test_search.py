@@ -352,7 +352,6 @@ def test_sampled_candidates_are_public_and_the_same_everywhere():
     assert other.cv_results_["params"] != first.cv_results_["params"]
 
 
-@pytest.mark.filterwarnings("ignore:Unknown section Privacy")  # scikit-learn reads docstrings
 def test_print_shows_candidates_votes_and_both_budgets():
     search = DPHypeSearchCV(TREE, {"max_depth": [1, 4]}, epsilon=8.0)
     line = "2 candidates, auto votes a party, epsilon 8 for the selection, epsilon 4 for the refit"

@@ -133,7 +133,7 @@ class DPHypeSearchCV(DPHypeSearch):
     >>> search = DPHypeSearchCV(tree, {"max_depth": [1, 3, 8]}, epsilon=8.0)
     >>> search = search.fit(hospitals.parties)
     >>> search.privacy_.unit, search.privacy_.epsilon
-    ('record', 16.0)
+    ('record', 12.0)
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
@@ -312,7 +312,7 @@ class DPHypeRandomizedSearchCV(DPHypeSearch):
     >>> search = DPHypeRandomizedSearchCV(tree, {"max_depth": [1, 3, 8]}, epsilon=8.0, n_iter=3)
     >>> search = search.fit(hospitals.parties)
     >>> search.privacy_.unit, search.privacy_.epsilon
-    ('record', 16.0)
+    ('record', 12.0)
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {

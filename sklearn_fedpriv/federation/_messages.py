@@ -57,6 +57,11 @@ def sum_task(terms: Terms, ask: Ask) -> tuple[SumTask, Noise]:
             f"The terms protect a {terms.unit}; a {type(query).__name__} bounds what a "
             f"{query.unit} adds, and is refused."
         )
+    if not query.proved and terms.calibration == "proved":
+        raise BudgetExceeded(
+            f"The sensitivity of a {type(query).__name__} is claimed, not proved: terms that "
+            "promise a proof refuse it."
+        )
     noise = noise_of(terms, query, ask.share)
     return _task(terms, ask.binding, ask.digest, query.length, query.squared_norm, noise), noise
 

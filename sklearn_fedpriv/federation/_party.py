@@ -254,7 +254,7 @@ def answer(job: Job, pieces: Sequence = ()) -> Protected:
     """
     release = job.task.binding.release
     key = fresh_key() if job.seed is None else derive_key(job.seed, release)
-    tools = Tools(Stream(derive_key(key, "local")), job.code, pieces)
+    tools = Tools(Stream(derive_key(key, "local")), job.code, pieces, job.side.name)
     with _failures(job), one_thread():
         ticks = job.query.ticks(job.X, job.y, tools)
     noisy = ticks * job.noise.scale + job.noise.draw(

@@ -44,11 +44,14 @@ class Tools:
         What the party built for itself; its ``fingerprint`` is in the terms.
     pieces : sequence
         Results of the query's pieces, in order.
+    party : str
+        Its name.
     """
 
     stream: Stream
     code: Any = None
     pieces: Sequence = ()
+    party: str = ""
 
 
 class Query(ABC):
@@ -60,12 +63,16 @@ class Query(ABC):
     * ``bound``: for ``integral`` queries the *squared* L2 norm of one contribution (an int); else
       its L2 norm (a float).
 
+    A query of a published method whose sensitivity is only claimed sets ``proved = False``; proved
+    terms refuse it.
+
     An integral query may define ``absolute_bound`` too, its L1 norm; by default that is ``bound``,
     as ``|x| <= x**2`` for whole numbers.
     """
 
     unit: ClassVar[str]
     integral: ClassVar[bool] = False
+    proved: ClassVar[bool] = True
     length: int
     bound: Any
 

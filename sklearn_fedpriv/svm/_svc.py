@@ -1,7 +1,9 @@
 """Linear and kernel support vector classification by noisy gradient rounds."""
 
+import sys
 import warnings
-from fractions import Fraction
+from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import ClassVar
 
@@ -15,21 +17,22 @@ from sklearn_fedpriv.exceptions import NoiseWarning
 from sklearn_fedpriv.federation._estimator import FEDERATED_CONSTRAINTS, FederatedMixin
 from sklearn_fedpriv.federation._inputs import gather
 from sklearn_fedpriv.federation._preview import (
-    PlannedNoise,
-    Preview,
     check_public_counts,
     imagined_terms,
-    smallest_epsilon,
 )
 from sklearn_fedpriv.federation._public_facts import RowFacts, resolve_classes
-from sklearn_fedpriv.federation._terms import noise_for
-from sklearn_fedpriv.privacy._ledger import PlannedRelease, budget
-from sklearn_fedpriv.privacy._schedules import AdaptiveRounds, GeometricNoise, Shares, as_schedule
-from sklearn_fedpriv.svm._queries import LARGEST_LOSS, LEVELS, SCALE_LEVELS, RowScale
-from sklearn_fedpriv.svm._rows import MAX_FEATURES, RowCoder
-from sklearn_fedpriv.svm._training import Problem, Scale, drowned, noise_in_mean, train
-
-SCALE_SHARE = Fraction(1, 50)  # of the budget, for the number and the lengths of the rows
+from sklearn_fedpriv.privacy._ledger import budget
+from sklearn_fedpriv.privacy._randomness import fresh_key, seed_key
+from sklearn_fedpriv.privacy._schedules import GeometricNoise, as_schedule
+from sklearn_fedpriv.svm._planning import SCALE_SHARE, Plan
+from sklearn_fedpriv.svm._published import (
+    first_query,
+    published_plan,
+    published_shares,
+    train_published,
+)
+from sklearn_fedpriv.svm._rows import MAX_FEATURES, ROW_TICKS, RowCoder
+from sklearn_fedpriv.svm._training import Problem, Scale, mean_loss, train
 
 
 class FederatedDPSVC(FederatedMixin, ClassifierMixin, BaseEstimator):
@@ -74,6 +77,9 @@ class FederatedDPSVC(FederatedMixin, ClassifierMixin, BaseEstimator):
         ``AdaptiveRounds``.
     n_rows_hint : int, default=None
         Publicly known number of rows of all parties, roughly. ``None`` asks for a noisy count.
+    parties_per_round : int, default=None
+        Parties that the server picks each round, with ``calibration="published"``; ``None`` means
+        all.
     classes : list, default=None
         All class labels.
     fit_intercept : bool, default=True
@@ -90,7 +96,7 @@ class FederatedDPSVC(FederatedMixin, ClassifierMixin, BaseEstimator):
         How answers are added; nobody sees a single one under masks and Paillier.
     calibration : {"proved", "published"}, default="proved"
         ``"published"`` averages locally trained weights as printed by Truex et al. and Yuan et
-        al., which has no proof.
+        al., which has no proof; it needs ``n_rows_hint``.
     n_jobs : int, default=None
         Parties that compute at one time, as in joblib.
     random_state : int, RandomState, Generator or None, default=None
@@ -107,7 +113,9 @@ class FederatedDPSVC(FederatedMixin, ClassifierMixin, BaseEstimator):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Constants.
     n_rounds_ : int
-        Gradient rounds that took place; fewer than ``n_rounds`` under ``AdaptiveRounds``.
+        Rounds that took place; fewer than ``n_rounds`` under ``AdaptiveRounds``.
+    participations_ : dict
+        In how many of these rounds each party took part, by its name.
     privacy_ : PrivacyReport
         What was released and what it cost.
     n_features_in_ : int
@@ -176,8 +184,9 @@ class FederatedDPSVC(FederatedMixin, ClassifierMixin, BaseEstimator):
         "bound": [Interval(Real, 1e-100, 1e100, closed="both")],
         "n_rounds": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
-        "noise_schedule": [Real, "array-like", GeometricNoise, AdaptiveRounds, object],
+        "noise_schedule": [object],  # checked by as_schedule
         "n_rows_hint": [Interval(Integral, 1, None, closed="left"), None],
+        "parties_per_round": [Interval(Integral, 1, None, closed="left"), None],
         "classes": ["array-like", None],
         "fit_intercept": ["boolean"],
         "class_weight": [dict, None],
@@ -197,6 +206,7 @@ class FederatedDPSVC(FederatedMixin, ClassifierMixin, BaseEstimator):
         learning_rate=None,
         noise_schedule=1.0,
         n_rows_hint=None,
+        parties_per_round=None,
         classes=None,
         fit_intercept=True,
         class_weight=None,
@@ -219,6 +229,7 @@ class FederatedDPSVC(FederatedMixin, ClassifierMixin, BaseEstimator):
         self.learning_rate = learning_rate
         self.noise_schedule = noise_schedule
         self.n_rows_hint = n_rows_hint
+        self.parties_per_round = parties_per_round
         self.classes = classes
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
@@ -264,28 +275,78 @@ class FederatedDPSVC(FederatedMixin, ClassifierMixin, BaseEstimator):
         facts.warn()
         coder = self._coder(self.n_features_in_, tuple(classes.tolist()))
         problem = self._problem(coder)
-        shares, loss_shares = self._shares(public=X_val is not None)
-        public_loss = None if X_val is None else self._public_loss(coder, problem, X_val, y_val)
-        run = self._start(federation.with_transform(coder), self._plan(problem, loss_shares))
-        answer = run.release(RowScale(self.n_rows_hint is None), SCALE_SHARE)
-        query = RowScale(self.n_rows_hint is None)
+        fit = self._fit_published if self.calibration == "published" else self._fit_proved
+        weights, report = fit(federation.with_transform(coder), coder, problem, facts, X_val, y_val)
+        self.classes_ = classes
+        self.coef_, self.intercept_ = weights[:, :-1], weights[:, -1]
+        self._row_coder = coder
+        self.privacy_ = report
+        return self
+
+    def _fit_proved(self, federation, coder, problem, facts, X_val, y_val):
+        """Weights and report of noisy gradient rounds."""
+        if self.parties_per_round is not None:
+            raise ValueError(
+                "parties_per_round is for calibration='published': whoever sees which parties "
+                "take part gains no privacy from leaving some out. Leave it None."
+            )
+        public_loss = self._public_loss(coder, problem, X_val, y_val)
+        plan = self._plan(problem, public=public_loss is not None)
+        run = self._start(federation, plan.releases())
+        query = plan.scale
+        answer = run.release(query, SCALE_SHARE)
         sd = run.noise_sd(query.bound, query.absolute_bound, SCALE_SHARE)
         weights = train(
             run,
             problem,
-            shares,
+            plan.shares,
             Scale.released(answer, sd, self.n_rows_hint),
             learning_rate=self.learning_rate,
             public_loss=public_loss,
-            loss_shares=loss_shares,
+            loss_shares=plan.loss_shares,
             on_noise=_warn_of_noise,
         )
-        self.n_rounds_ = shares.n_rounds
-        self.classes_ = classes
-        self.coef_, self.intercept_ = weights[:, :-1], weights[:, -1]
-        self._row_coder = coder
-        self.privacy_ = run.report(facts.names)
-        return self
+        self.n_rounds_ = plan.shares.n_rounds
+        self.participations_ = dict.fromkeys(federation.names, self.n_rounds_)
+        return weights, run.report(facts.names)
+
+    def _fit_published(self, federation, coder, problem, facts, X_val, y_val):
+        """Weights and report of averaged local training."""
+        n_parties = len(federation.names)
+        n_chosen = n_parties if self.parties_per_round is None else self.parties_per_round
+        schedule = as_schedule(self.noise_schedule)
+        if self.n_rows_hint is None or not isinstance(schedule, GeometricNoise):
+            raise ValueError(
+                "calibration='published' divides by a public number of rows and has geometric "
+                "noise: it needs n_rows_hint, and a number as noise_schedule; got "
+                f"n_rows_hint={self.n_rows_hint!r}, noise_schedule={self.noise_schedule!r}."
+            )
+        if n_chosen > n_parties:
+            raise ValueError(
+                f"parties_per_round must be at most the number of parties, {n_parties}; got "
+                f"{n_chosen}."
+            )
+        query = first_query(problem, self.learning_rate, self.n_rows_hint / n_parties)
+        colluders = n_parties - federation.min_honest
+        shares = published_shares(
+            schedule.ratio,
+            int(self.n_rounds),
+            budget(self.epsilon, self.delta),
+            n_parties=n_parties,
+            n_chosen=n_chosen,
+            unknown_shares=max(1, n_parties - colluders - 1 - federation.max_dropouts),
+        )
+        run = self._start(federation, published_plan(query, shares))
+        key = seed_key(self.random_state) or fresh_key()
+        weights, self.participations_ = train_published(run, query, shares, n_chosen, key)
+        weights[:, -1] *= problem.largest_intercept() * problem.row_bound / ROW_TICKS
+        self.n_rounds_ = len(shares)
+        counts = self.participations_.values()
+        said = f"each party took part {min(counts)} to {max(counts)} times in {len(shares)} rounds"
+        if self.verbose:
+            sys.stdout.write(said + "\n")
+        report = run.report(facts.names)
+        return weights, replace(report, mechanism=f"{report.mechanism}; {said}")
 
     def preview(self, n_parties, n_rows, n_features):
         """What a fit would release, and its noise, from public numbers alone.
@@ -304,46 +365,21 @@ class FederatedDPSVC(FederatedMixin, ClassifierMixin, BaseEstimator):
         """
         self._validate_params()
         self._check_budget("gaussian")
+        if self.calibration == "published":
+            raise ValueError("preview is about proved noise; set calibration='proved'.")
         check_public_counts(n_parties=n_parties, n_rows=n_rows, n_features=n_features)
         self._check_columns(n_features)
         classes = (0, 1) if self.classes is None else tuple(self.classes)
         problem = self._problem(self._coder(n_features, classes))
-        shares, loss_shares = self._shares(public=False)
-        plan = self._plan(problem, loss_shares)
-        weights = np.zeros((problem.n_blocks, problem.n_columns + 1))
-        query, unit = problem.gradient(weights, problem.largest_intercept())
+        plan = self._plan(problem, public=False)
 
-        def noise(epsilon):
-            terms = imagined_terms(
-                n_parties,
-                self.min_honest,
-                self.max_dropouts,
-                budget(epsilon, self.delta),
-                plan,
+        def terms_at(epsilon):
+            spent = budget(epsilon, self.delta)
+            return imagined_terms(
+                n_parties, self.min_honest, self.max_dropouts, spent, plan.releases()
             )
-            sds = [noise_for(terms, s, query.bound, 0).sd(n_parties) for s in shares.planned()]
-            return terms, np.array(sds)
 
-        terms, sds = noise(self.epsilon)
-        scale = RowScale(self.n_rows_hint is None)
-        scale_sd = noise_for(terms, SCALE_SHARE, scale.bound, 0).sd(n_parties) / SCALE_LEVELS
-        mean = problem.row_bound * max(problem.class_weights)
-        gradient = float(sds.mean() * unit / n_rows)
-        releases = [
-            PlannedNoise("RowScale", 1, scale_sd, float(n_rows), "rows"),
-            PlannedNoise(
-                "HingeGradient", len(sds), gradient, mean, "at most, in the mean of the rows"
-            ),
-        ]
-        if loss_shares is not None:
-            loss = problem.loss(weights, 0)
-            loss_sd = noise_for(terms, loss_shares.planned()[0], loss.bound, 0).sd(n_parties)
-            loss_sd *= LARGEST_LOSS / LEVELS / n_rows
-            releases.append(PlannedNoise("HingeLoss", len(sds), loss_sd, 1.0, "of a zero model"))
-        smallest = smallest_epsilon(
-            lambda epsilon: not drowned(noise_in_mean(problem, unit, noise(epsilon)[1], n_rows), 1)
-        )
-        return Preview(tuple(releases), float(self.epsilon), smallest, "the gradient stands out")
+        return plan.preview(terms_at, float(self.epsilon), n_parties, n_rows)
 
     def _check_columns(self, n_features: int) -> None:
         if n_features > MAX_FEATURES:
@@ -372,57 +408,26 @@ class FederatedDPSVC(FederatedMixin, ClassifierMixin, BaseEstimator):
             coder.n_columns, coder.row_bound, weights, float(self.C), bool(self.fit_intercept)
         )
 
-    def _shares(self, *, public: bool) -> tuple[Shares, Shares | None]:
-        """Shares of the gradients and, where they are paid for, of the losses."""
-        schedule = as_schedule(self.noise_schedule)
-        whole = 1 - SCALE_SHARE
-        if not isinstance(schedule, AdaptiveRounds) or public or self.n_rounds == 1:
-            return Shares(schedule, self.n_rounds, whole), None
-        part = Fraction(schedule.loss_share).limit_denominator(1000) * whole
-        constant = AdaptiveRounds(schedule.discount, patience=schedule.patience)
-        return (
-            Shares(schedule, self.n_rounds, whole - part),
-            Shares(constant, self.n_rounds, part),
+    def _plan(self, problem: Problem, *, public: bool) -> Plan:
+        return Plan.of(
+            problem,
+            as_schedule(self.noise_schedule),
+            int(self.n_rounds),
+            counted=self.n_rows_hint is None,
+            public=public,
         )
 
-    def _plan(self, problem: Problem, loss_shares: Shares | None) -> list[PlannedRelease]:
-        """The releases of a fit, at most; from public facts alone."""
-        weights = np.zeros((problem.n_blocks, problem.n_columns + 1))
-        intercept = problem.largest_intercept()
-        scale = RowScale(self.n_rows_hint is None)
-        planned = [(scale, 1, SCALE_SHARE)]
-        rest = 1 - SCALE_SHARE
-        if loss_shares is not None:
-            part = sum(loss_shares.planned(), Fraction(0))
-            planned.append((problem.loss(weights, intercept), self.n_rounds, part))
-            rest -= part
-        planned.append((problem.gradient(weights, intercept)[0], self.n_rounds, rest))
-        return [
-            PlannedRelease(type(query).__name__, count, share, count * query.length, query.bound)
-            for query, count, share in planned
-        ]
-
     def _public_loss(self, coder: RowCoder, problem: Problem, X_val, y_val):
-        """Mean hinge loss on public rows, as a function of the weights."""
+        """Mean loss on public rows as a function of weights, or None without such rows."""
+        if X_val is None:
+            return None
         if y_val is None:
             raise ValueError("X_val came without y_val.")
-        X_val = self._check_table(X_val, accept_sparse="csr")
-        rows = coder.code(X_val) * (coder.row_bound / 2**16)
+        rows = coder.code(self._check_table(X_val, accept_sparse="csr"))
+        if not np.isin(y_val, coder.classes).all():
+            raise ValueError(f"y_val holds labels outside the classes {list(coder.classes)}.")
         codes = np.searchsorted(np.asarray(coder.classes), y_val)
-        class_weights = np.asarray(problem.class_weights)[codes]
-        here = np.arange(len(codes))
-
-        def loss(weights: np.ndarray) -> float:
-            scores = np.asarray(rows @ weights[:, :-1].T) + weights[:, -1]
-            if scores.shape[1] == 1:
-                lead = np.where(codes == 1, scores[:, 0], -scores[:, 0])
-            else:
-                own = scores[here, codes]
-                scores[here, codes] = -np.inf
-                lead = own - scores.max(axis=1)
-            return float(np.mean(class_weights * np.maximum(1 - lead, 0)))
-
-        return loss
+        return partial(mean_loss, problem, rows * (coder.row_bound / ROW_TICKS), codes)
 
     def decision_function(self, X):
         """Scores: positive for the second of two classes, or one a class.
@@ -437,7 +442,7 @@ class FederatedDPSVC(FederatedMixin, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "coef_")
         X = self._check_table(X, accept_sparse="csr")
-        rows = self._row_coder.code(X) * (self._row_coder.row_bound / 2**16)
+        rows = self._row_coder.code(X) * (self._row_coder.row_bound / ROW_TICKS)
         scores = np.asarray(rows @ self.coef_.T) + self.intercept_
         return scores[:, 0] if scores.shape[1] == 1 else scores
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from sklearn_fedpriv._wire import record
 from sklearn_fedpriv.federation._run import Run
 from sklearn_fedpriv.privacy._schedules import Shares
 from sklearn_fedpriv.svm._queries import (
@@ -29,6 +31,7 @@ _SHORTEST = 2.0**-10  # rows that are shorter, in parts of the bound, count as s
 _SLOWING = 5  # steps shrink over the last fifth of the rounds, as subgradients never vanish
 
 
+@record
 @dataclass(frozen=True)
 class Problem:
     """What is publicly known of a fit.
@@ -54,6 +57,10 @@ class Problem:
     def n_blocks(self) -> int:
         """Weight vectors: one for two classes, else one a class."""
         return 1 if len(self.class_weights) == 2 else len(self.class_weights)
+
+    def zeros(self) -> np.ndarray:
+        """Weights of a model that knows nothing, shape (n_blocks, n_columns + 1)."""
+        return np.zeros((self.n_blocks, self.n_columns + 1))
 
     @property
     def class_levels(self) -> tuple[int, ...]:
@@ -158,7 +165,7 @@ def train(
     constant = round(INTERCEPT_PART * ROW_TICKS * scale.length) * problem.fit_intercept
     along = np.ones(problem.n_columns + 1)
     along[-1] = constant * problem.row_bound / ROW_TICKS
-    weights = np.zeros((problem.n_blocks, problem.n_columns + 1))
+    weights = problem.zeros()
     if constant:
         weights[:, -1] = problem.prior / along[-1]
     query, unit = problem.gradient(weights, constant)
@@ -201,3 +208,26 @@ def train(
             for cursor in (shares, loss_shares):
                 cursor.observe(loss / LEVELS * LARGEST_LOSS / scale.n_rows)
     return weights * along
+
+
+def mean_loss(problem: Problem, rows: Any, codes: np.ndarray, weights: np.ndarray) -> float:
+    """Mean hinge loss on public rows.
+
+    Parameters
+    ----------
+    problem : Problem
+    rows : ndarray or CSR matrix of shape (n, n_columns)
+        In data units.
+    codes : ndarray of shape (n,), int
+        Places of their classes.
+    weights : ndarray of shape (n_blocks, n_columns + 1)
+    """
+    scores = np.asarray(rows @ weights[:, :-1].T) + weights[:, -1]
+    if scores.shape[1] == 1:
+        lead = np.where(codes == 1, scores[:, 0], -scores[:, 0])
+    else:
+        here = np.arange(len(codes)), codes
+        own = scores[here]
+        scores[here] = -np.inf
+        lead = own - scores.max(axis=1)
+    return float(np.mean(np.asarray(problem.class_weights)[codes] * np.maximum(1 - lead, 0)))

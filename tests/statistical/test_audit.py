@@ -97,7 +97,7 @@ def views(trust, with_row, queries, trials=TRIALS):
     return seen
 
 
-def lower_bound(absent, present, confidence=0.95):
+def lower_bound(absent, present, confidence=0.95, delta=DELTA):
     """Lower bound on epsilon: best of tests ``view > c`` and ``view < c``, either world first.
 
     The test is chosen on one half of the runs and judged on the other, by Clopper-Pearson bounds
@@ -108,7 +108,7 @@ def lower_bound(absent, present, confidence=0.95):
         tail = (1 - confidence) / 2
         low = beta.ppf(tail, hits, n_hits - hits + 1) if hits else 0.0
         high = beta.ppf(1 - tail, misses + 1, n_misses - misses) if misses < n_misses else 1.0
-        return log((low - DELTA) / high) if low > DELTA else 0.0
+        return log((low - delta) / high) if low > delta else 0.0
 
     half = len(absent) // 2
     best = (-1.0, None)

@@ -253,7 +253,8 @@ def test_the_plan_does_not_look_at_the_rows(blobs):
             plans.append(args[1]) or start(*args, **kw)
         )
         model = svc()
-        model._start(federation, model._plan(model._problem(model._coder(4, (0, 1, 2))), None))
+        problem = model._problem(model._coder(4, (0, 1, 2)))
+        model._start(federation, model._plan(problem, public=False).releases())
     assert plans[0] == plans[1]
 
 
@@ -274,6 +275,7 @@ def test_facts_that_nobody_declared_make_the_report_conditional(blobs):
         ({"noise_schedule": 0.0}, "must be positive"),
         ({"kernel": "poly"}, "'kernel' parameter"),
         ({"epsilon": True}, "epsilon"),
+        ({"parties_per_round": 2}, "calibration='published'"),
     ],
 )
 def test_wrong_settings_are_refused(blobs, settings, message):

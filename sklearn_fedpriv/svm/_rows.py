@@ -42,7 +42,7 @@ def hold(X: Any, bound: float) -> Any:
         Squared lengths are at most ``ROW_TICKS**2``, exactly. Each row depends on itself alone.
     """
     if issparse(X):
-        X = csr_matrix(X, dtype=np.float64)
+        X = csr_matrix(X, dtype=np.float64, copy=True)  # the party's own stays as it is
         X.sum_duplicates()
         owner = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
         values = np.where(np.isfinite(X.data), X.data, 0.0)

@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn_fedpriv.exceptions.UnprovenPrivacyWarning"),
     pytest.mark.filterwarnings("ignore::sklearn_fedpriv.exceptions.NotPrivateWarning"),
 ]
-N_COLUMNS, N_ROWS, N_PARTIES = 400, 30, 5
+N_COLUMNS, N_ROWS, N_PARTIES = 3000, 30, 5
 EPSILON, DELTA = 2.0, 1e-3
 PROBLEM = Problem(N_COLUMNS, 1.0, (1.0, 1.0), 1.0, True)
 
@@ -44,7 +44,7 @@ def svc(**settings):
 @pytest.mark.parametrize("ratio", [1.0, 1.5])
 @pytest.mark.parametrize("min_honest", [5, 3])
 def test_the_noise_of_each_sum_is_the_published_one(n_chosen, ratio, min_honest):
-    """Chi-square on 401 numbers, 8 cases of 4 rounds; right code fails once in 30,000 times."""
+    """Chi-square on 3,001 numbers, 8 cases of 4 rounds; right code fails once in 30,000 times."""
     n_rounds = 4
     federation = Federation(zeros(), min_honest=min_honest, secure_sum="plain")
     query = first_query(PROBLEM, None, N_ROWS)

@@ -113,6 +113,12 @@ def test_the_gradient_is_the_derivative_of_the_loss(n_classes):
     )
 
 
+def test_a_row_that_is_far_wrong_counts_as_much_as_any_other_wrong_one():
+    X, weights = hold(np.array([[1.0], [1.0]]), 1.0), np.array([[50.0, 0.0]])
+    case = HingeLoss(*exact_weights(weights, 1.0), 0, (LEVELS, LEVELS))
+    assert case.ticks(X, np.array([0, 1]), None).tolist() == [LEVELS]
+
+
 def test_the_scale_is_counts_and_lengths():
     X = hold(np.array([[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]]), 1.0)
     answer = RowScale(True).ticks(X, None, None) / SCALE_LEVELS

@@ -45,6 +45,19 @@ def test_ticks_are_the_row_up_to_half_a_tick_or_a_tick_where_it_is_shrunk():
     assert np.allclose(hold(X, 100.0)[1] / ROW_TICKS * 100, X[1], atol=50.0 / ROW_TICKS)
 
 
+def test_entries_of_a_sparse_row_that_stand_for_one_are_one():
+    parts = ([0.8, 0.8, -0.5, 0.1], [1, 1, 0, 2], [0, 3, 4])
+    X = csr_matrix(parts, shape=(2, 3))
+    assert np.array_equal(hold(X, 1.0).toarray(), hold(X.toarray(), 1.0))
+    assert X.nnz == 4
+
+
+def test_frequencies_are_whole_numbers_so_that_angles_are_exact():
+    whole = kernel_coder()._frequencies
+    assert np.array_equal(whole, np.rint(whole)) and whole.any()
+    assert np.sqrt((whole**2).sum(axis=0)).max() * ROW_TICKS < 2.0**53
+
+
 def kernel_coder(**changes):
     settings = {"bound": 2.0, "gamma": 0.7, "n_components": 4000} | changes
     return RowCoder(5, settings.pop("bound"), (0, 1), **settings)

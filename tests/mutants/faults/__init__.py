@@ -5,7 +5,7 @@ A fault replaces one piece of text, which must occur exactly once in its file. T
 ``run.py`` plants them.
 """
 
-from tests.mutants.faults import federation, model_selection, privacy, secure, tree
+from tests.mutants.faults import federation, model_selection, privacy, secure, svm, tree
 from tests.mutants.faults.fault import Fault
 
 __all__ = ["FAULTS", "Fault"]
@@ -15,5 +15,6 @@ FAULTS = [
     *secure.FAULTS,
     *federation.FAULTS,
     *tree.FAULTS,
+    *svm.FAULTS,
     *model_selection.FAULTS,
 ]

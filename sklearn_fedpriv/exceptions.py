@@ -87,3 +87,7 @@ class SelectionNoiseWarning(FedPrivWarning):
 
 class UnknownValueWarning(FedPrivWarning):
     """A party holds values outside the declared categories; they are counted nowhere."""
+
+
+class LongRowsWarning(FedPrivWarning):
+    """Most rows of a party are longer than ``bound`` and are scaled down to it."""

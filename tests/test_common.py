@@ -31,6 +31,7 @@ ESTIMATORS = [
 @pytest.mark.filterwarnings("ignore::sklearn_fedpriv.exceptions.NoiseWarning")
 @pytest.mark.filterwarnings("ignore::sklearn_fedpriv.exceptions.SelectionNoiseWarning")
 @pytest.mark.filterwarnings("ignore::sklearn_fedpriv.exceptions.NotPrivateWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_fedpriv.exceptions.LongRowsWarning")
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

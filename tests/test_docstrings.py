@@ -81,28 +81,29 @@ def test_an_estimator_states_its_guarantee(estimator):
         assert section(text, title), title
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_fitted_attributes_are_those_documented(estimator):
+def fitted(estimator):
+    """An estimator that was told what it takes of the hospitals' public facts."""
     from sklearn_fedpriv.datasets import load_hospitals
 
     hospitals = load_hospitals()
+    known = {**hospitals.public, "bound": 5000.0}
     taken = inspect.signature(estimator).parameters
-    public = {name: fact for name, fact in hospitals.public.items() if name in taken}
-    model = estimator(**public).fit(hospitals.parties)
-    fitted = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
+    facts = {name: fact for name, fact in known.items() if name in taken}
+    return estimator(**facts).fit(hospitals.parties)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_fitted_attributes_are_those_documented(estimator):
+    model = fitted(estimator)
+    kept = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
     described = set(documented(section(inspect.getdoc(estimator), "Attributes")))
-    assert fitted <= described
+    assert kept <= described
     assert all(hasattr(model, name) for name in described - {"feature_names_in_"})
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_the_server_sees_the_queries_that_are_named(estimator):
-    from sklearn_fedpriv.datasets import load_hospitals
-
-    hospitals = load_hospitals()
-    taken = inspect.signature(estimator).parameters
-    public = {name: fact for name, fact in hospitals.public.items() if name in taken}
-    model = estimator(**public).fit(hospitals.parties)
+    model = fitted(estimator)
     named = re.search(r"Server sees: ([\w, ]+);", inspect.getdoc(estimator)).group(1)
     assert {name for name, _ in model.privacy_.releases} <= set(named.split(", "))
 

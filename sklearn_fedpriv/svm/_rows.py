@@ -6,6 +6,7 @@ past any bound on its own contribution (G8). Rows in whole ticks, multiplied by 
 ticks, give scores and gradients that are exact in float64, in whatever order they are added.
 """
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from math import pi
@@ -16,6 +17,7 @@ from scipy.sparse import csr_matrix, issparse
 from scipy.special import ndtri
 
 from sklearn_fedpriv._wire import record
+from sklearn_fedpriv.exceptions import LongRowsWarning
 from sklearn_fedpriv.privacy._randomness import Stream, derive_key
 
 ROW_TICKS = 2**16  # the bound on a row's length, in ticks
@@ -61,6 +63,13 @@ def hold(X: Any, bound: float) -> Any:
         squared = np.einsum("ij,ij->i", ticks, ticks)[:, None]
         held[start : start + _BLOCK] = _shrunk(ticks, squared)
     return held
+
+
+def _lengths(X: Any) -> np.ndarray:
+    """Of each row, for a warning only."""
+    with np.errstate(over="ignore"):
+        squares = X.multiply(X) if issparse(X) else X * X
+        return np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64)).ravel()
 
 
 def _within(values: np.ndarray, largest: np.ndarray) -> np.ndarray:
@@ -126,7 +135,15 @@ class RowCoder:
         return coded
 
     def apply(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
-        """Coded rows and the index of each label in ``classes``."""
+        """Coded rows and the index of each label in ``classes``; warns if most rows are shrunk."""
+        if 2 * (_lengths(X) > 1.001 * self.bound).sum() > X.shape[0]:
+            warnings.warn(
+                f"most rows are longer than bound={self.bound:g} and are scaled down to it, which "
+                "keeps their direction only. Scale the columns first (PublicEncoder gives rows of "
+                "length 1), or declare a larger bound.",
+                LongRowsWarning,
+                stacklevel=2,
+            )
         return self.code(X), np.searchsorted(np.asarray(self.classes), y)
 
     @cached_property

@@ -46,7 +46,7 @@ class FederatedDPSVC(FederatedMixin, ClassifierMixin, BaseEstimator):
     Fourier features, which are public.
 
     Rows longer than ``bound`` are scaled down to it, in ``fit`` and in ``predict``.
-    ``PublicEncoder`` gives rows of length 1.
+    ``PublicEncoder`` gives rows of length 1; a ``LongRowsWarning`` says if most rows are longer.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ class FederatedDPSVC(FederatedMixin, ClassifierMixin, BaseEstimator):
         "parties_per_round": [Interval(Integral, 1, None, closed="left"), None],
         "classes": ["array-like", None],
         "fit_intercept": ["boolean"],
-        "class_weight": [dict, None],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
     def __init__(
@@ -396,6 +396,11 @@ class FederatedDPSVC(FederatedMixin, ClassifierMixin, BaseEstimator):
 
     def _problem(self, coder: RowCoder) -> Problem:
         given = {} if self.class_weight is None else self.class_weight
+        if isinstance(given, str):
+            raise ValueError(
+                f"class_weight='balanced' of {type(self).__name__} would weigh classes by how "
+                "frequent they are in the rows, which is private. Give a dict: label -> weight."
+            )
         strange = set(given) - set(coder.classes)
         positive = all(isinstance(w, Real) and 0 < w < np.inf for w in given.values())
         if strange or not positive:

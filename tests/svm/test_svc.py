@@ -15,7 +15,12 @@ from sklearn.svm import LinearSVC
 
 from sklearn_fedpriv import FederatedDPSVC, Federation
 from sklearn_fedpriv.datasets import load_hospitals
-from sklearn_fedpriv.exceptions import NoiseWarning, PublicFactWarning, RangeOverflow
+from sklearn_fedpriv.exceptions import (
+    LongRowsWarning,
+    NoiseWarning,
+    PublicFactWarning,
+    RangeOverflow,
+)
 from sklearn_fedpriv.preprocessing import PublicEncoder
 from sklearn_fedpriv.privacy import AdaptiveRounds, CustomNoise
 
@@ -258,6 +263,15 @@ def test_the_plan_does_not_look_at_the_rows(blobs):
     assert plans[0] == plans[1]
 
 
+def test_rows_that_lose_their_length_are_told_of_without_a_number(blobs):
+    X, y = blobs
+    with pytest.warns(LongRowsWarning, match="Parties '0', '1', '2': most rows are longer") as told:
+        svc().fit(parties_of(100 * X, y))
+    assert len(told) == 1
+    with pytest.warns(LongRowsWarning):
+        svc().fit(parties_of(csr_matrix(100 * X), y))
+
+
 def test_facts_that_nobody_declared_make_the_report_conditional(blobs):
     X, y = blobs
     with pytest.warns(PublicFactWarning, match=r"FederatedDPSVC\(classes=\['blue'"):
@@ -270,7 +284,7 @@ def test_facts_that_nobody_declared_make_the_report_conditional(blobs):
     [
         ({"class_weight": {"violet": 2.0}}, "class_weight of FederatedDPSVC must map"),
         ({"class_weight": {"red": -1.0}}, "positive numbers"),
-        ({"class_weight": "balanced"}, "'class_weight' parameter"),
+        ({"class_weight": "balanced"}, "is private. Give a dict"),
         ({"bound": 0.0}, "'bound' parameter"),
         ({"noise_schedule": 0.0}, "must be positive"),
         ({"kernel": "poly"}, "'kernel' parameter"),

@@ -165,6 +165,10 @@ class LocalScoring:
 def _fit_and_score(twin: Any, scorer: Any, X: Any, y: Any, train: Any, test: Any) -> float:
     X_train, y_train = safe_split(twin, X, y, train)
     X_test, y_test = safe_split(twin, X, y, test, train)
+    for step, given in _steps(twin):
+        # A hint is about the rows of all parties; here there are those of one.
+        if isinstance(step, FederatedMixin) and given.get("n_rows_hint") is not None:
+            step.set_params(n_rows_hint=n_rows_of(X_train))
     if y_train is None:
         score = scorer(twin.fit(X_train), X_test)
     else:

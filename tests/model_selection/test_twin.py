@@ -15,7 +15,7 @@ from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_fedpriv import DPHypeSearchCV, FederatedDPDecisionTree, privacy_budget
+from sklearn_fedpriv import DPHypeSearchCV, FederatedDPDecisionTree, FederatedDPSVC, privacy_budget
 from sklearn_fedpriv.datasets import load_hospitals
 from sklearn_fedpriv.exceptions import BudgetExceeded, ProtocolError
 from sklearn_fedpriv.federation import Federation
@@ -228,3 +228,15 @@ def test_G19_a_party_with_another_grid_refuses_to_vote():
     arguments = (party._party, party._X, party._y, run.terms, None, party._side, None)
     with pytest.raises(ProtocolError):
         PartyRun(*arguments, theirs)
+
+
+def test_a_hint_on_the_rows_of_all_parties_becomes_that_of_one():
+    """With the other hint its mean gradient would be a thousand times too small."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = (X[:, 0] > 0.8).astype(int)
+    svc = FederatedDPSVC(epsilon=np.inf, n_rows_hint=200_000, classes=[0, 1])
+    scoring = LocalScoring(svc, [{"C": 1.0}, {"C": 10.0}])
+    majority = 1 - y.mean()
+    assert scoring.score(0, X, y) > majority + 0.05

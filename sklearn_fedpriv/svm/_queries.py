@@ -103,6 +103,8 @@ class HingeQuery(RowQuery):
     class_levels: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        if self.weights.dtype != np.int64:
+            raise TypeError(f"Weights must be whole numbers, int64; got {self.weights.dtype}.")
         lengths = np.sqrt((self.weights.astype(np.float64) ** 2).sum(axis=1))
         if not (lengths < _LARGEST_WEIGHT).all() or not 0 <= self.intercept <= ROW_TICKS:
             raise ValueError("The weights or the intercept are too large for exact scores.")

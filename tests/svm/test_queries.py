@@ -150,6 +150,11 @@ def test_a_query_that_is_past_what_is_exact_cannot_be_made(change):
         replace(query(), **change)
 
 
+def test_weights_that_are_not_whole_are_refused():
+    with pytest.raises(TypeError, match="whole numbers"):
+        replace(query(), weights=query().weights / 2)
+
+
 def test_rows_of_another_type_are_refused():
     with pytest.raises(TypeError, match="int32"):
         query().ticks(np.full((3, 5), np.nan), np.zeros(3, dtype=int), None)

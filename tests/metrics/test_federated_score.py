@@ -19,6 +19,7 @@ from sklearn_fedpriv.metrics._federated_score import (
     accuracy_of,
     depends_on_neighbours,
     f1_weighted_of,
+    in_equal_batches,
     r2_of,
     standard_error,
 )
@@ -207,3 +208,18 @@ def test_a_constant_model_of_texts():
     model = DummyClassifier().fit(X, names)
     score = federated_score(model, X, names, epsilon=1e6)
     assert score.value == pytest.approx((names == model.predict(X)).mean(), abs=1e-2)
+
+
+@pytest.mark.parametrize("n_rows", [1, 255, 256, 600])
+def test_G7_rows_are_predicted_in_batches_whose_size_says_nothing(n_rows):
+    """Another batch size means other kernels, and other last bits of every row."""
+    sizes = []
+
+    class Sums:
+        def predict(self, X):
+            sizes.append(len(X))
+            return X.sum(axis=1)
+
+    X = np.random.default_rng(0).normal(size=(n_rows, 3))
+    assert np.array_equal(in_equal_batches(Sums(), X), X.sum(axis=1))
+    assert set(sizes) == {256}

@@ -6,7 +6,7 @@ models got worse. Bars on time leave room for shared machines.
 
 from functools import cache
 from statistics import median
-from time import perf_counter, process_time
+from time import process_time
 
 import numpy as np
 import pytest
@@ -65,16 +65,16 @@ def test_digits(kernel):
 
 @pytest.mark.data
 def test_one_fit_on_adult_takes_five_seconds_and_masks_add_little():
-    """Found: .7 s and a ratio of 1.02. CI may be slow, so its bars are the goals themselves."""
+    """Found: .7 s, a ratio of 1.02. Least processor time, which other work hardly lengthens."""
     parties = partition(adult().data, adult().target, n_parties=10)
     taken = {"plain": [], "masks": []}
     for _ in range(3):
         for secure_sum, times in taken.items():
-            began = perf_counter()
+            began = process_time()
             adult_model(secure_sum=secure_sum).fit(parties)
-            times.append(perf_counter() - began)
-    assert median(taken["plain"]) < 5
-    assert median(taken["masks"]) < 1.3 * median(taken["plain"])
+            times.append(process_time() - began)
+    assert min(taken["plain"]) < 5
+    assert min(taken["masks"]) < 1.3 * min(taken["plain"])
 
 
 def test_half_a_million_rows_a_second_and_core():

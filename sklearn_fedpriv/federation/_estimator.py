@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from fractions import Fraction
 from math import inf
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -14,6 +15,7 @@ from sklearn_fedpriv.exceptions import NotPrivateWarning, UnprovenPrivacyWarning
 from sklearn_fedpriv.federation._federation import SECURE_SUMS, Federation
 from sklearn_fedpriv.federation._inputs import looks_like_parties
 from sklearn_fedpriv.federation._run import Run
+from sklearn_fedpriv.privacy._calibration import Exact, exact
 from sklearn_fedpriv.privacy._ceiling import active_ceilings, enter_ceilings
 from sklearn_fedpriv.privacy._ledger import PlannedRelease, budget
 from sklearn_fedpriv.privacy._randomness import seed_key
@@ -42,6 +44,19 @@ FEDERATED_CONSTRAINTS: dict[str, list] = {
     ],
     "verbose": ["verbose"],
 }
+
+
+def check_epsilon(owner: str, epsilon: Any) -> None:
+    """Refuse what is no number, or too large for exact arithmetic."""
+    if (
+        isinstance(epsilon, bool)
+        or not isinstance(epsilon, Real)
+        or not (0 < float(epsilon) <= LARGEST_EPSILON or epsilon == inf)
+    ):
+        raise ValueError(
+            f"epsilon of {owner} must be a number in (0, {LARGEST_EPSILON:g}], or inf; got "
+            f"{epsilon!r}."
+        )
 
 
 class FederatedMixin:
@@ -91,13 +106,17 @@ class FederatedMixin:
     def _check_budget(self, mechanism: str) -> None:
         """Refuse an epsilon or delta that the table of constraints cannot tell."""
         name = type(self).__name__
-        if isinstance(self.epsilon, bool) or self.epsilon > LARGEST_EPSILON and self.epsilon != inf:
-            raise ValueError(
-                f"epsilon of {name} must be a number in (0, {LARGEST_EPSILON:g}], or inf; got "
-                f"{self.epsilon!r}."
-            )
+        check_epsilon(name, self.epsilon)
         if self.delta == 0 and mechanism == "gaussian":
             raise ValueError(f"delta of {name} must be above 0 with Gaussian noise; got 0.")
+
+    def _planned_cost(self) -> tuple[Exact, Exact]:
+        """Epsilon and delta that parties will be charged for one ``fit``, at most."""
+        check_epsilon(type(self).__name__, self.epsilon)
+        if self.calibration == "published":
+            return inf, Fraction(0)
+        pure = getattr(self, "mechanism", "gaussian") == "laplace"
+        return exact(self.epsilon), Fraction(0) if pure else exact(self.delta)
 
     def _start(
         self,

@@ -7,8 +7,9 @@ answer itself is ``answer``, a pure function of a job, which any joblib backend 
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from numbers import Real
@@ -242,8 +243,7 @@ class PartyRun:
 
 def piece(job: Job, i: int) -> Any:
     """One piece of the local work of an answer; stays in the party."""
-    with _failures(job), one_thread():
-        return job.query.piece(i, job.X, job.y, job.code)
+    return _guarded(job, lambda: job.query.piece(i, job.X, job.y, job.code))
 
 
 def answer(job: Job, pieces: Sequence = ()) -> Protected:
@@ -255,56 +255,79 @@ def answer(job: Job, pieces: Sequence = ()) -> Protected:
     release = job.task.binding.release
     key = fresh_key() if job.seed is None else derive_key(job.seed, release)
     tools = Tools(Stream(derive_key(key, "local")), job.code, pieces, job.side.name)
-    with _failures(job), one_thread():
-        ticks = job.query.ticks(job.X, job.y, tools)
+    ticks = _guarded(job, lambda: job.query.ticks(job.X, job.y, tools))
     noisy = ticks * job.noise.scale + job.noise.draw(
         job.query.length, Stream(derive_key(key, "noise"))
     )
     return job.side.protect(job.task, noisy, os.urandom)
 
 
-@contextmanager
-def _failures(job: Job) -> Iterator[None]:
-    """Pass on only the type of a foreign error: its text may quote rows (G24)."""
+def _guarded(job: Job, work: Callable[[], Any]) -> Any:
+    """Local work of which nothing but its result gets out: no warning, and no foreign text (G24).
+
+    The text of a foreign error may quote rows, and so may the errors behind one of ours: both stay
+    here. What is raised has no context, as it is raised outside of any handler.
+    """
+    failure: FedPrivError
     try:
-        yield
-    except LocalFailure as error:  # the query's own words; it does not know the party's name
-        raise LocalFailure(f"Party {job.side.name!r}: {error}") from None
-    except FedPrivError:
+        with one_thread(), silence():
+            return work()
+    except (KeyboardInterrupt, GeneratorExit):
         raise
-    except Exception as error:
-        raise FedPrivError(
+    except LocalFailure as error:  # the query's own words; it does not know the party's name
+        failure = LocalFailure(f"Party {job.side.name!r}: {error}")
+    except FedPrivError as error:
+        failure = error
+        failure.__cause__ = failure.__context__ = None
+    except BaseException as error:
+        failure = FedPrivError(
             f"Party {job.side.name!r} failed in release {job.task.binding.release} "
             f"({type(job.query).__name__}) with a {type(error).__name__}."
-        ) from None
+        )
+    raise failure
 
 
-_lock = threading.Lock()
-_inside = 0
-_limit: Any = None
+class _WhileInside:
+    """A setting of the whole process, kept while any thread is inside.
 
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Numerical libraries on one thread, so that floats add up in one order (G21).
-
-    The limit belongs to the process: the first answer that is computed sets it, and the last of
-    those that overlap lifts it.
+    The first that enters sets it and the last of those that overlap lifts it; settings saved and
+    restored by each thread would restore each other's.
     """
-    global _inside, _limit
-    with _lock:
-        if _inside == 0:
-            _limit = _controller().limit(limits=1)
-        _inside += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _inside -= 1
-            if _inside == 0:
-                _limit.restore_original_limits()
+
+    def __init__(self, setting: Callable[[], AbstractContextManager]) -> None:
+        self._setting = setting
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._held: Any = None
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            if self._inside == 0:
+                self._held = self._setting()
+                self._held.__enter__()
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if self._inside == 0:
+                    self._held.__exit__(None, None, None)
 
 
 @cache
 def _controller() -> ThreadpoolController:
     return ThreadpoolController()
+
+
+@contextmanager
+def _no_warnings() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+# Numerical libraries on one thread, so that floats add up in one order (G21).
+one_thread = _WhileInside(lambda: _controller().limit(limits=1))
+silence = _WhileInside(_no_warnings)

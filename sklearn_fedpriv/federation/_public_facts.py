@@ -5,6 +5,7 @@ where they are in this process; ``RowFacts`` keeps the list, warns once a fit wi
 line to paste, and makes the report conditional (G3). A federation of other machines refuses.
 """
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +31,8 @@ class Column:
     name : str
         Feature name, or ``x`` and the index.
     categories : tuple of str, or of numbers
-        Empty for a numeric column.
+        Empty for a numeric column. A text that spells a number stands for that number however
+        it is stored: "1" is 1, 1.0, True and "1.0", but not "01".
     low, high : float
         Bounds of a numeric column; values outside count as the nearest bound.
     """
@@ -46,16 +48,24 @@ class Column:
         return not self.categories
 
     def codes(self, values: np.ndarray) -> np.ndarray:
-        """Index of each value among ``categories``; an unknown one gets ``len(categories)``."""
-        text = isinstance(self.categories[0], str)
-        present = values.astype(str) if text else as_numbers(values)
-        if present is None:
-            raise ValueError(f"Column {self.name!r} has numbers as categories but holds texts.")
-        known = np.asarray(self.categories)
-        order = np.argsort(known)
-        place = np.minimum(np.searchsorted(known[order], present), len(known) - 1)
-        code = order[place]
-        return np.where(known[code] == present, code, len(known))
+        """Index of each value among ``categories``; an unknown one gets ``len(categories)``.
+
+        The code of a value never depends on the others: one record with a fraction or a text may
+        turn a whole table of integers into floats or texts.
+        """
+        if not isinstance(self.categories[0], str):
+            numbers = as_numbers(values)
+            if numbers is None:
+                raise ValueError(f"Column {self.name!r} has numbers as categories but holds texts.")
+            known = np.asarray(self.categories)
+            order = np.argsort(known)
+            place = np.minimum(np.searchsorted(known[order], numbers), len(known) - 1)
+            code = order[place]
+            return np.where(known[code] == numbers, code, len(known))
+        known_texts = {text_key(text): code for code, text in enumerate(self.categories)}
+        texts, place = np.unique(as_texts(values), return_inverse=True)
+        codes = [known_texts.get(text_key(text), len(known_texts)) for text in texts.tolist()]
+        return np.asarray(codes, dtype=np.intp)[place]
 
 
 class RowFacts:
@@ -214,7 +224,8 @@ def resolve_columns(
             continue
         parts = [part for X, _ in rows if (part := as_numbers(X[:, j])) is not None]
         if len(parts) < len(rows):
-            values = np.unique(np.concatenate([X[:, j].astype(str) for X, _ in rows])).tolist()
+            texts = np.unique(np.concatenate([as_texts(X[:, j]) for X, _ in rows])).tolist()
+            values = list({text_key(text): text for text in reversed(texts)}.values())[::-1]
             found_values[name] = values
             columns.append(Column(name, tuple(values)))
         else:
@@ -245,6 +256,32 @@ def as_numbers(values: np.ndarray) -> np.ndarray | None:
         return values.astype(np.float64)
     except ValueError:
         return None
+
+
+def as_texts(values: np.ndarray) -> np.ndarray:
+    """The column as texts, each made from its own value alone."""
+    if values.dtype.kind == "f":
+        values = values.astype(np.float64)
+    elif values.dtype == object:
+        values = values.copy()
+        values[:] = [float(v) if isinstance(v, np.floating) else v for v in values]
+    return values.astype(str)
+
+
+def text_key(text: str) -> str | float:
+    """What a text stands for: the number that it spells the way numbers print, else itself."""
+    if text in ("True", "False"):
+        return float(text == "True")
+    if re.fullmatch(r"-?(0|[1-9][0-9]*)", text):
+        return float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    if not isfinite(number) or text != str(number):
+        return text
+    # A fraction of 32 bits prints shorter than the same number in 64 bits.
+    return number if number.is_integer() else float(np.float32(number))
 
 
 def _check_numeric(name: str, j: int, rows: Rows, owners: Sequence[str], what: str) -> None:
@@ -311,8 +348,9 @@ def _checked_categories(name: str, values: Any) -> tuple:
         raise ValueError(f"categories of column {name!r} must be a list; got {values!r}.")
     values = tuple(value.item() if isinstance(value, np.generic) else value for value in values)
     kinds = {str if isinstance(value, str) else _finite(value) for value in values}
-    known = values if kinds == {str} else [float(value) for value in values if kinds == {True}]
-    if kinds not in ({str}, {True}) or len(set(known)) != len(values):
+    key = text_key if kinds == {str} else float
+    known = {key(value) for value in values} if kinds in ({str}, {True}) else set()
+    if kinds not in ({str}, {True}) or len(known) != len(values):
         raise ValueError(
             f"categories of column {name!r} must be distinct, and all texts or all numbers; got "
             f"{list(values)!r}."

@@ -1,7 +1,7 @@
 """A score of a fitted model on the parties' rows, from one release of bounded counts."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -10,28 +10,36 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
+from sklearn.pipeline import Pipeline
 
 from sklearn_fedpriv._sklearn import n_rows_of, take_rows
 from sklearn_fedpriv._wire import record
-from sklearn_fedpriv.exceptions import NotPrivateWarning
+from sklearn_fedpriv.exceptions import LocalFailure, NotPrivateWarning
+from sklearn_fedpriv.federation._estimator import check_epsilon
 from sklearn_fedpriv.federation._federation import Federation
 from sklearn_fedpriv.federation._fingerprint import fingerprint_of
 from sklearn_fedpriv.federation._inputs import gather_as_is
 from sklearn_fedpriv.federation._query import RowQuery
+from sklearn_fedpriv.preprocessing import PublicEncoder
 from sklearn_fedpriv.privacy._ledger import PlannedRelease, budget
-from sklearn_fedpriv.privacy._randomness import seed_key
+from sklearn_fedpriv.privacy._randomness import Stream, derive_key, seed_key
 from sklearn_fedpriv.privacy._report import PrivacyReport
 from sklearn_fedpriv.secure._protocol import SecureSum
+from sklearn_fedpriv.tree import FederatedDPDecisionTree
 
 SCORINGS = ("accuracy", "f1_weighted", "r2", "confusion_matrix")
-_BATCH = 256  # rows that are predicted together
-_SAMPLE = 32  # rows on which a party compares one-by-one predictions with those of the batch
+_DRAWS = 1000  # of noise, for a standard error
+# Exactly these work value by value; any other model predicts one row at a time.
+_BY_ROW = (FederatedDPDecisionTree, PublicEncoder)
 
 
 @record
 @dataclass(frozen=True)
 class Outcomes(RowQuery):
     """Rows by true and predicted class; or, with ``matrix=False``, right and wrong ones.
+
+    A prediction outside the classes is wrong: a matrix has a last column for it.
 
     Parameters
     ----------
@@ -47,18 +55,17 @@ class Outcomes(RowQuery):
     @property
     def length(self) -> int:
         """A number a cell, or two."""
-        return self.n_classes**2 if self.matrix else 2
+        return self.n_classes * (self.n_classes + 1) if self.matrix else 2
 
     def ticks(self, X, y, tools):
         """Codes of truth and prediction, then the definition: a row counts once."""
         return super().ticks(tools.code.outcomes(X, y), None, tools)
 
     def contributions(self, X, y):
-        """A one at the row's cell; a class that is not declared counts nowhere."""
-        truth, said = X[:, 0], X[:, 1]
-        cell = truth * self.n_classes + said if self.matrix else (truth != said).astype(np.int64)
-        known = (truth >= 0) & (said >= 0)
-        return (known[:, None] & (cell[:, None] == np.arange(self.length))).astype(np.int64)
+        """A one at the row's cell; a true class that is not declared counts nowhere."""
+        truth, said = X[:, 0], np.where(X[:, 1] < 0, self.n_classes, X[:, 1])
+        cell = truth * (self.n_classes + 1) + said if self.matrix else (truth != said) * 1
+        return ((truth >= 0)[:, None] & (cell[:, None] == np.arange(self.length))).astype(np.int64)
 
 
 @record
@@ -106,31 +113,21 @@ class Predictor:
 
     @cached_property
     def fingerprint(self) -> bytes:
-        """Class, parameters and versions; not what was learned."""
-        return fingerprint_of(self.model, self.classes)
+        """Class, parameters, what was learned, and versions."""
+        return fingerprint_of(self.model, self.classes, learned=True)
 
     def outcomes(self, X: Any, y: Any) -> np.ndarray:
         """Index of true and predicted class of each row, -1 for an unknown one."""
         assert self.classes is not None
-        columns = [_codes(np.asarray(labels), self.classes) for labels in (y, self.predict(X))]
-        return np.column_stack(columns)
+        truth = _codes(np.asarray(y), self.classes)
+        said = [_codes(part, self.classes) for part in predictions_by_row(self.model, X)]
+        return np.column_stack([truth, np.concatenate([truth[:0], *said])])
 
     def targets(self, X: Any, y: Any) -> np.ndarray:
         """True and predicted target of each row."""
-        columns = (np.asarray(y, dtype=np.float64), np.asarray(self.predict(X), dtype=np.float64))
-        return np.column_stack(columns)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predictions in which no row has a say in another's (G7).
-
-        A party whose sample is predicted otherwise one by one predicts all its rows that way: a
-        refusal would tell the server, without noise, what its rows are like.
-        """
-        if n_rows_of(X) == 0:
-            return np.empty(0)
-        if depends_on_neighbours(self.model, take_rows(X, np.arange(min(_SAMPLE, n_rows_of(X))))):
-            return one_by_one(self.model, X)
-        return in_equal_batches(self.model, X)
+        truth = np.asarray(y, dtype=np.float64)
+        said = [part.astype(np.float64) for part in predictions_by_row(self.model, X)]
+        return np.column_stack([truth, np.concatenate([truth[:0], *said])])
 
 
 def _codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
@@ -139,34 +136,37 @@ def _codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return np.where(classes[place] == labels, place, -1).astype(np.int64)
 
 
-def in_equal_batches(model: Any, X: Any) -> np.ndarray:
-    """Predictions in batches of one size, the last one filled up with its own rows.
+def predictions_by_row(model: Any, X: Any) -> Iterator[np.ndarray]:
+    """Predictions in which no row has a say in another's (G7), in parts of one row or of all.
 
-    Numerical libraries take other paths for few rows than for many, which moves last bits: batches
-    that grew with the party would let one record tip another that lies on an edge.
+    A model might look at its neighbours, and libraries round otherwise for many rows than for few:
+    either would let one record tip the predictions of others. So rows are predicted one by one,
+    but for our own steps that work value by value; which of the two is public.
     """
-    parts = []
-    for start in range(0, n_rows_of(X), _BATCH):
-        rows = np.arange(start, min(start + _BATCH, n_rows_of(X)))
-        batch = take_rows(X, np.resize(rows, _BATCH))
-        parts.append(np.asarray(model.predict(batch))[: len(rows)])
-    return np.concatenate(parts)
+    if type(model) is Pipeline:
+        while len(model.steps) > 1 and type(model.steps[0][1]) is PublicEncoder:
+            X, model = model.steps[0][1].transform(X) if n_rows_of(X) else X, model[1:]
+        if len(model.steps) == 1:
+            model = model.steps[0][1]
+    if n_rows_of(X) and type(model) in _BY_ROW:
+        yield _predicted(model, X)
+        return
+    for i in range(n_rows_of(X)):
+        yield _predicted(model, take_rows(X, [i]))
 
 
-def one_by_one(model: Any, X: Any) -> np.ndarray:
-    """Predictions of rows that never meet."""
-    rows = range(n_rows_of(X))
-    return np.concatenate([np.asarray(model.predict(take_rows(X, [i]))) for i in rows])
-
-
-def depends_on_neighbours(model: Any, X: Any) -> bool:
-    """Whether rows predicted together and one by one give different predictions."""
-    together, alone = np.asarray(model.predict(X)), one_by_one(model, X)
-    if together.shape != alone.shape:
-        return True
-    if together.dtype.kind == "f":
-        return not np.allclose(together, alone, rtol=1e-6, atol=1e-9, equal_nan=True)
-    return not np.array_equal(together, alone)
+def _predicted(model: Any, X: Any) -> np.ndarray:
+    """One prediction a row, or an error that says nothing of the rows (G24)."""
+    try:
+        predictions = np.ravel(model.predict(X))
+        kind = "" if len(predictions) == n_rows_of(X) else "wrong number of predictions"
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # of any kind: its text may quote rows
+        kind = type(error).__name__
+    if kind:
+        raise LocalFailure(f"{type(model).__name__}.predict failed with a {kind}.")
+    return predictions
 
 
 def accuracy_of(counts: np.ndarray) -> float:
@@ -177,7 +177,7 @@ def accuracy_of(counts: np.ndarray) -> float:
 def f1_weighted_of(counts: np.ndarray) -> float:
     """As scikit-learn's, from a confusion matrix."""
     matrix = counts.reshape(int(len(counts) ** 0.5), -1)
-    hits, said, there = np.diag(matrix), matrix.sum(axis=0), matrix.sum(axis=1)
+    hits, said, there = np.diag(matrix), matrix.sum(axis=0)[:-1], matrix.sum(axis=1)
     f1 = np.clip(2 * hits / np.maximum(said + there, 1.0), 0, 1)
     there = np.maximum(there, 0)
     return float((f1 * there).sum() / max(there.sum(), 1.0))
@@ -193,12 +193,17 @@ def r2_of(moments: np.ndarray) -> float:
 def standard_error(
     function: Callable[[np.ndarray], float], released: np.ndarray, sd: float
 ) -> float:
-    """Standard deviation of ``function`` under noise of ``sd`` in each number, to first order."""
-    step = max(sd, 1e-6) * 0.5
-    slopes = []
-    for shift in np.eye(len(released)) * step:
-        slopes.append((function(released + shift) - function(released - shift)) / (2 * step))
-    return float(sd * np.linalg.norm(slopes))
+    """Standard deviation of ``function`` under noise of ``sd`` in each number.
+
+    By a fixed sample of noise around what was released, so that limits of the score count; infinite
+    where part of the sample gives no score at all.
+    """
+    if sd == 0:
+        return 0.0
+    bits = Stream(derive_key(bytes(32), "standard error")).uint64(_DRAWS * len(released))
+    noise = ndtri(((bits >> np.uint64(11)) + 0.5) / 2.0**53).reshape(_DRAWS, -1)
+    scores = np.array([function(released + sd * draw) for draw in noise])
+    return float(scores.std()) if np.isfinite(scores).all() else inf
 
 
 @dataclass(frozen=True)
@@ -265,14 +270,15 @@ def federated_score(
     Parameters
     ----------
     model : fitted estimator
-        Predicts a row without regard to the others. Where it does not, on made-up rows, it is
-        refused; a party whose own first rows show it predicts its rows one by one.
+        Predicts one row at a time, so that no row has a say in another's prediction: slow for
+        models that are slow to call. Keep nothing of one call for the next.
     X : list of parties, list of tables, table, or Federation
         As for ``fit``.
     y : array-like of shape (n_rows,), or list of them, default=None
     parties : array-like of shape (n_rows,), default=None
         With one table: the party that each row belongs to.
     scoring : {"accuracy", "f1_weighted", "r2", "confusion_matrix"}, default="accuracy"
+        A prediction outside the classes is wrong; a confusion matrix has no column for it.
     epsilon : float, default=1.0
         Budget of the release, in (0, inf].
     delta : float, default=1e-5
@@ -299,6 +305,18 @@ def federated_score(
     score : FederatedScore
         With ``value``, ``standard_error`` and ``privacy_``; ``float(score)`` is the value.
 
+    Notes
+    -----
+    **Privacy**
+
+    Unit: one record added or removed.
+    Sensitivity: 1 count, or a norm of 2 for ``"r2"``, held in ``Outcomes`` and ``Moments``; rows
+    are predicted one at a time, but by our own steps that work value by value.
+    Mechanism: discrete Gaussian noise in shares of the parties.
+    Server sees: the noisy sums.
+    Not covered: a model that keeps something of one call for the next, or prints it; and one that
+    treats 1 and 1.0 differently, where a record decides how its party's table stores a column.
+
     Examples
     --------
     >>> from sklearn_fedpriv import FederatedDPDecisionTree
@@ -319,7 +337,6 @@ def federated_score(
         query = Outcomes(len(known), scoring != "accuracy")
     federation = gather_as_is(_Trust(min_honest, max_dropouts, secure_sum, n_jobs), X, y, parties)
     _check_labels(federation, known)
-    _refuse_neighbours(model)
     if epsilon == inf:
         warnings.warn(
             "federated_score(epsilon=inf) adds no noise: nothing is protected.",
@@ -340,7 +357,7 @@ def federated_score(
     report = run.report()
     if scoring == "confusion_matrix":
         assert known is not None
-        return FederatedScore(released.reshape(len(known), -1), float(sd), report)
+        return FederatedScore(released.reshape(len(known), -1)[:, :-1], float(sd), report)
     function = {"accuracy": accuracy_of, "f1_weighted": f1_weighted_of, "r2": r2_of}[scoring]
     return FederatedScore(function(released), standard_error(function, released, sd), report)
 
@@ -348,8 +365,7 @@ def federated_score(
 def _check_arguments(scoring: str, epsilon: float, delta: float) -> None:
     if scoring not in SCORINGS:
         raise ValueError(f"scoring of federated_score must be one of {SCORINGS}; got {scoring!r}.")
-    if isinstance(epsilon, bool) or not isinstance(epsilon, Real) or not epsilon > 0:
-        raise ValueError(f"epsilon of federated_score must be in (0, inf]; got {epsilon!r}.")
+    check_epsilon("federated_score", epsilon)
     if isinstance(delta, bool) or not isinstance(delta, Real) or not 0 < delta < 1:
         raise ValueError(f"delta of federated_score must be in (0, 1); got {delta!r}.")
 
@@ -393,19 +409,3 @@ def _check_labels(federation: Federation, known: np.ndarray | None) -> None:
                 f"Party {name!r} holds labels outside the classes {known.tolist()}. Declare every "
                 "class: federated_score(..., classes=[...])."
             )
-
-
-def _refuse_neighbours(model: Any) -> None:
-    """Refuse, on made-up rows, a model whose predictions hang on other rows."""
-    made_up = np.random.default_rng(0).normal(size=(16, getattr(model, "n_features_in_", 1)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            dependent = depends_on_neighbours(model, made_up)
-        except Exception:  # not a model of plain numbers: the parties will see on their rows
-            return
-    if dependent:
-        raise ValueError(
-            f"{type(model).__name__} predicts a row otherwise when it stands alone, so a row would "
-            "count by others too. federated_score takes models that predict row by row."
-        )

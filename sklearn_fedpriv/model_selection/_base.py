@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from fractions import Fraction
 from numbers import Integral, Real
@@ -28,12 +28,24 @@ from sklearn_fedpriv.model_selection._odds import (
     plan_of,
     preview_of,
 )
-from sklearn_fedpriv.model_selection._refit import bill, charge_pooling, refit, takes_federations
+from sklearn_fedpriv.model_selection._refit import (
+    bill,
+    charge_pooling,
+    check_cost,
+    cost_of,
+    refit,
+    takes_federations,
+    total_of,
+    void,
+)
 from sklearn_fedpriv.model_selection._twin import LocalScoring
 from sklearn_fedpriv.model_selection._votes import Votes, selection_bound
+from sklearn_fedpriv.privacy._calibration import Exact
 
 BOUND_FAILURE = 0.05  # chance that selection_bound_ does not hold
 _PREVIEWED = (0.1, 0.25, 0.5, 1.0, 3.0)
+# Parameters that say what a fit costs.
+_COSTLY = frozenset({"epsilon", "delta", "calibration", "mechanism", "refit"})
 
 
 def _fitted_or_not_has(method: str) -> Callable[[Any], bool]:
@@ -68,6 +80,26 @@ def results_of(candidates: Sequence[dict[str, Any]], noisy_votes: np.ndarray) ->
     results["noisy_votes"] = noisy_votes
     results["rank"] = 1 + np.array([(noisy_votes > votes).sum() for votes in noisy_votes])
     return results
+
+
+def _distinct(
+    candidates: Sequence[dict[str, Any]], but: frozenset[str] = frozenset()
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The first candidate of each kind: parameters alike but for plain values.
+
+    Values of the parameters in ``but``, and of those that are no plain values, make a kind of their
+    own.
+    """
+    seen = set()
+    for i, parameters in enumerate(candidates):
+        kind = []
+        for name, value in parameters.items():
+            plain = value is None or isinstance(value, str | Real)
+            counts = name.split("__")[-1] in but
+            kind.append((name, (value if counts else None) if plain else i))
+        if tuple(kind) not in seen:
+            seen.add(tuple(kind))
+            yield i, parameters
 
 
 class DPHypeSearch(FederatedMixin, MetaEstimatorMixin, BaseEstimator):
@@ -149,9 +181,7 @@ class DPHypeSearch(FederatedMixin, MetaEstimatorMixin, BaseEstimator):
         )
         query = Votes(len(candidates), electorate.votes(self.n_votes, self.epsilon))
         self._warn_of_noise(electorate)
-        pools = self.refit and not takes_federations(self.estimator)
-        if pools:
-            charge_pooling(federation)
+        check_cost(federation, *self._cost_with(candidates))
         if self.verbose:
             sys.stdout.write(
                 f"Fitting {len(candidates)} candidates at each of {len(federation.names)} parties\n"
@@ -174,22 +204,14 @@ class DPHypeSearch(FederatedMixin, MetaEstimatorMixin, BaseEstimator):
         for name in ("best_estimator_", "feature_names_in_"):
             vars(self).pop(name, None)
         if self.refit:
-            self._refit(federation, charged=pools)
+            self._refit(federation)
         return self
 
     def _code(self, candidates: list[dict[str, Any]]) -> LocalScoring:
         """What the parties run; each kind of candidate is built once, so that a bad one is free."""
         local = self.estimator if self.local_estimator is None else self.local_estimator
         code = LocalScoring(clone(local), candidates, self.scoring, self.cv, self.error_score)
-        seen = set()
-        for i, parameters in enumerate(candidates):
-            kind = tuple(
-                (name, None if value is None or isinstance(value, str | Real) else i)
-                for name, value in parameters.items()
-            )
-            if kind in seen:
-                continue
-            seen.add(kind)
+        for i, parameters in _distinct(candidates):
             code.build(i)
             if self.local_estimator is not None:
                 clone(self.estimator).set_params(**clone(parameters, safe=False))
@@ -233,7 +255,21 @@ class DPHypeSearch(FederatedMixin, MetaEstimatorMixin, BaseEstimator):
             stacklevel=4,
         )
 
-    def _refit(self, federation: Federation, *, charged: bool) -> None:
+    def _planned_cost(self) -> tuple[Exact, Exact]:
+        return self._cost_with(self._candidates())
+
+    def _cost_with(self, candidates: Sequence[dict[str, Any]]) -> tuple[Exact, Exact]:
+        """Epsilon and delta of the selection and of the dearest candidate's refit."""
+        selection = super()._planned_cost()
+        if not self.refit:
+            return selection
+        refits = []
+        for _, parameters in _distinct(candidates, but=_COSTLY):
+            best = clone(self.estimator).set_params(**clone(parameters, safe=False))
+            refits.append(cost_of(best))
+        return total_of([selection, (max(e for e, _ in refits), max(d for _, d in refits))])
+
+    def _refit(self, federation: Federation) -> None:
         best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
         if not takes_federations(best):
             warnings.warn(
@@ -242,17 +278,19 @@ class DPHypeSearch(FederatedMixin, MetaEstimatorMixin, BaseEstimator):
                 NotPrivateWarning,
                 stacklevel=4,
             )
+        selection, self.privacy_ = self.privacy_, void(self.privacy_)
         try:
-            if not takes_federations(best) and not charged:
+            if not takes_federations(best):
                 charge_pooling(federation)
             self.best_estimator_ = refit(best, federation)
         except Exception as error:
             error.add_note(
-                "The refit failed. The selection has been released and charged; best_params_ and "
-                "privacy_ are about it."
+                "The refit failed. The selection has been released and charged, and best_params_ "
+                "is about it; what the refit has cost by then is in the parties' ledgers, and "
+                "privacy_ says infinity."
             )
             raise
-        self.privacy_ = bill(self.privacy_, self.best_estimator_)
+        self.privacy_ = bill(selection, self.best_estimator_)
         if hasattr(self.best_estimator_, "feature_names_in_"):
             self.feature_names_in_ = self.best_estimator_.feature_names_in_
 

@@ -10,23 +10,55 @@ import numpy as np
 from scipy.sparse import issparse, vstack
 from sklearn.pipeline import Pipeline
 
+from sklearn_fedpriv.federation._estimator import FederatedMixin
 from sklearn_fedpriv.federation._federation import Federation
+from sklearn_fedpriv.privacy._calibration import Exact
 from sklearn_fedpriv.privacy._ceiling import reserve
 from sklearn_fedpriv.privacy._ledger import LedgerEntry
 from sklearn_fedpriv.privacy._report import PrivacyReport, compose
 
 
+def steps_of(estimator: Any) -> list[Any]:
+    """The estimator, or the steps of a pipeline, and of pipelines in it."""
+    if not isinstance(estimator, Pipeline):
+        return [estimator]
+    real = [step for _, step in estimator.steps if step not in (None, "passthrough")]
+    return [inner for step in real for inner in steps_of(step)]
+
+
 def takes_federations(estimator: Any) -> bool:
     """Whether ``fit(federation)`` works: ours, or a pipeline of ours only."""
-    if isinstance(estimator, Pipeline):
-        return all(
-            step in (None, "passthrough") or takes_federations(step) for step in _of(estimator)
-        )
-    return any(cls.__module__.split(".")[0] == "sklearn_fedpriv" for cls in type(estimator).__mro__)
+    return not strangers(estimator)
 
 
-def _of(pipeline: Pipeline) -> list[Any]:
-    return [step for _, step in pipeline.steps]
+def strangers(estimator: Any) -> list[Any]:
+    """Steps that know nothing of parties."""
+    return [
+        step
+        for step in steps_of(estimator)
+        if all(cls.__module__.split(".")[0] != "sklearn_fedpriv" for cls in type(step).__mro__)
+    ]
+
+
+def cost_of(estimator: Any) -> tuple[Exact, Exact]:
+    """Epsilon and delta that the parties will be charged for ``refit``, at most."""
+    if strangers(estimator):
+        return inf, Fraction(0)
+    fits = [step for step in steps_of(estimator) if isinstance(step, FederatedMixin)]
+    return total_of([step._planned_cost() for step in fits])
+
+
+def total_of(costs: Sequence[tuple[Exact, Exact]]) -> tuple[Exact, Exact]:
+    """Several (epsilon, delta), one after the other."""
+    return sum((e for e, _ in costs), Fraction(0)), sum((d for _, d in costs), Fraction(0))
+
+
+def check_cost(federation: Federation, epsilon: Exact, delta: Exact) -> None:
+    """Let every party and ceiling refuse all of a search at once, before its first release."""
+    entry = LedgerEntry("selection and refit", epsilon, delta)
+    for name, party in zip(federation.names, federation.parties, strict=True):
+        party.ledger.check(entry, name)
+    reserve(federation.names if federation.named else None, epsilon, delta, keep=False)
 
 
 def refit(estimator: Any, federation: Federation) -> Any:
@@ -88,21 +120,14 @@ def bill(selection: PrivacyReport, estimator: Any) -> PrivacyReport:
     estimator : estimator
         Fitted by ``refit``.
     """
-    if not takes_federations(estimator):
-        names = _strangers(estimator)
-        return replace(
-            selection,
-            epsilon=inf,
-            server_epsilon=inf,
-            proved="no",
-            unprotected=tuple(dict.fromkeys(names)),
-        )
-    steps = _of(estimator) if isinstance(estimator, Pipeline) else [estimator]
-    return compose(selection, *(step for step in steps if hasattr(step, "privacy_")))
+    unprotected = strangers(estimator)
+    if unprotected:
+        names = dict.fromkeys(type(step).__name__ for step in unprotected)
+        return replace(void(selection), unprotected=tuple(names))
+    fits = [step for step in steps_of(estimator) if isinstance(step, FederatedMixin)]
+    return compose(selection, *fits)
 
 
-def _strangers(estimator: Any) -> list[str]:
-    """Classes of the steps that know nothing of parties."""
-    steps = _of(estimator) if isinstance(estimator, Pipeline) else [estimator]
-    real = [step for step in steps if step not in (None, "passthrough")]
-    return [type(step).__name__ for step in real if not takes_federations(step)]
+def void(selection: PrivacyReport) -> PrivacyReport:
+    """What can be said after a vote while its refit may have charged and released anything."""
+    return replace(selection, epsilon=inf, server_epsilon=inf, proved="no")

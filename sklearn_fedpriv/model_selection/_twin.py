@@ -1,7 +1,6 @@
 """Local work of a party: what it fits to its own rows, and how it scores a candidate."""
 
 import inspect
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -21,6 +20,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn_fedpriv._sklearn import n_rows_of, safe_split
 from sklearn_fedpriv.federation._estimator import FederatedMixin
 from sklearn_fedpriv.federation._fingerprint import fingerprint_of
+from sklearn_fedpriv.federation._party import silence
 from sklearn_fedpriv.privacy._ceiling import inside_a_party
 
 HELD_OUT = 0.2
@@ -38,7 +38,8 @@ def local_twin(estimator: BaseEstimator) -> BaseEstimator:
     Parameters
     ----------
     estimator : estimator
-        Private or not; pipelines and other meta-estimators too.
+        Private or not; pipelines and other meta-estimators too. Steps inside of objects without
+        ``get_params`` are not found and keep their demands on parties.
 
     Returns
     -------
@@ -82,6 +83,8 @@ def _steps(value: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
         value = list(given.values())
     elif isinstance(value, Mapping):
         value = list(value.values())
+    elif isinstance(value, np.ndarray) and value.dtype.hasobject:
+        value = value.ravel().tolist()
     if isinstance(value, list | tuple):
         for item in value:
             yield from _steps(item)
@@ -89,9 +92,8 @@ def _steps(value: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
 
 @contextmanager
 def local_work() -> Iterator[None]:
-    """Nothing in here is a release: no ceiling is charged, nothing is printed, no process made."""
-    with inside_a_party(), parallel_config(backend="sequential"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    """Nothing in here is a release: no ceiling is charged, nobody warned, no process made."""
+    with inside_a_party(), parallel_config(backend="sequential"), silence():
         yield
 
 
@@ -158,7 +160,9 @@ class LocalScoring:
                     for n, (train, test) in enumerate(self._folds(X, y, is_classifier(twin)))
                 ]
                 return float(np.mean(scores))
-        except Exception as error:  # its text may quote rows
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # its text may quote rows; SystemExit, too
             return Failure(type(error).__name__)
 
 
@@ -192,7 +196,8 @@ def splitter_for(cv: Any, y: Any, classifier: bool) -> Any:
         return kind(1, test_size=HELD_OUT, random_state=0)
     if isinstance(cv, Integral):
         return check_cv(int(cv), y, classifier=classifier)
-    if getattr(cv, "random_state", 0) is None:
+    if not isinstance(getattr(cv, "random_state", 0), Integral):
+        # A generator would give each party other folds according to who came before it (G21).
         cv = copy(cv)
         cv.random_state = 0
     return cv

@@ -130,11 +130,13 @@ def inside_a_party() -> Iterator[None]:
         _inside_a_party.reset(token)
 
 
-def reserve(parties: tuple[str, ...] | None, epsilon: Exact, delta: Fraction) -> None:
+def reserve(
+    parties: tuple[str, ...] | None, epsilon: Exact, delta: Exact, *, keep: bool = True
+) -> None:
     """Reserve one whole fit under every ceiling in force, or raise ``BudgetExceeded``.
 
     ``parties`` are names that the user gave, or None when they have none: such a fit counts for
-    every party.
+    every party. With ``keep=False`` the question is asked and nothing reserved.
     """
     if _inside_a_party.get():
         return
@@ -168,6 +170,8 @@ def reserve(parties: tuple[str, ...] | None, epsilon: Exact, delta: Fraction) ->
                         f"for {float(cost):g} and would bring it to {float(total):g}. Nothing was "
                         "released."
                     )
+            if not keep:
+                database.rollback()
 
 
 def _open(path: Path) -> sqlite3.Connection:

@@ -9,7 +9,8 @@ from typing import Any
 from sklearn_fedpriv.privacy._calibration import exact
 
 NOT_COVERED = (
-    "malicious parties, timing, that a party took part, records of one person at several parties"
+    "malicious parties, timing, that a party took part or failed, records of one person at several "
+    "parties"
 )
 _UNITS = {
     ("record", "add_remove"): "one record added or removed",
@@ -201,7 +202,8 @@ def compose(*reports: Any) -> PrivacyReport:
     for report in reports:
         for name, count in report.releases:
             releases[name] = releases.get(name, 0) + count
-    claims = [r.claimed_epsilon for r in reports if r.claimed_epsilon is not None]
+    claimed = any(report.claimed_epsilon is not None for report in reports)
+    claims = [r.epsilon if r.claimed_epsilon is None else r.claimed_epsilon for r in reports]
     n_parties = max(report.n_parties for report in reports)
     return replace(
         reports[0],
@@ -212,7 +214,7 @@ def compose(*reports: Any) -> PrivacyReport:
         facts_from_rows=_union(report.facts_from_rows for report in reports),
         seeded=any(report.seeded for report in reports),
         insecure=any(report.insecure for report in reports),
-        claimed_epsilon=_sum(claims) if claims else None,
+        claimed_epsilon=_sum(claims) if claimed else None,
         mechanism="; ".join(_union((report.mechanism,) for report in reports)),
         secure_sum="; ".join(_union((report.secure_sum,) for report in reports)),
         trusted=_union(report.trusted for report in reports),

@@ -100,6 +100,53 @@ def test_codes_of_texts_and_numbers():
         numbers.codes(np.array(["one"]))
 
 
+ODD_ROWS = [0.5, np.float32(0.1), np.nan, "x", True, 2**53 + 1, -0.0, None, "1.0", 1e300]
+
+
+@pytest.mark.parametrize("odd", ODD_ROWS)
+@pytest.mark.parametrize(
+    "values",
+    [[1, 2, 3, 0], [1.0, 2.0, 0.1, 7.0], np.float32([0.1, 1]), ["1", "2", "03"], [True, False]],
+)
+def test_G7_a_code_does_not_hang_on_how_other_values_are_stored(values, odd):
+    """One value more may turn a whole array into floats, texts or objects."""
+    column = Column("kind", ("1", "2", "0", "03", str(float(np.float32(0.1)))))
+    before = np.array(values)
+    codes = column.codes(before)
+    for more in (
+        np.array([*values, odd]),
+        np.array([*before, odd], dtype=object),
+        np.concatenate([before.astype(object), [odd]]),
+    ):
+        assert np.array_equal(column.codes(more)[:-1], codes)
+        assert column.codes(more)[-1] == column.codes(np.array([odd], dtype=object))[0]
+
+
+def test_G7_large_floats_are_coded_by_value_not_by_how_they_print():
+    """32 bits print 123456792 as 123456790.0."""
+    column = Column("kind", ("123456792", "123456790"))
+    large = np.float32([123456792])
+    for values in (large, large.astype(float), large.astype(object)):
+        assert column.codes(values).tolist() == [0]
+
+
+def test_a_text_stands_for_the_number_that_it_spells():
+    column = Column("kind", ("1", "02", "1e+16", "red"))
+    assert column.codes(np.array([1, 1.0, True, "1.0"], dtype=object)).tolist() == [0] * 4
+    assert column.codes(np.array(["01", "02", "2", "red"])).tolist() == [4, 1, 4, 3]
+    assert column.codes(np.array([10**16, 2])).tolist() == [2, 4]
+    for twice in (["1", "1.0"], ["True", "1"], ["red", "red"]):
+        with pytest.raises(ValueError, match="must be distinct"):
+            resolve({"colour": twice}, (0, 100))
+
+
+def test_texts_of_one_party_and_numbers_of_another_are_one_category():
+    rows = [(np.array([[1], [2]]), None), (np.array([["1"], ["red"]], dtype=object), None)]
+    facts = RowFacts("Tree", local=True)
+    [column] = resolve_columns(None, None, rows, ["a", "b"], ["kind"], facts)
+    assert column.categories == ("1", "2", "red")
+
+
 def test_classes_are_the_union_or_the_declared_ones():
     facts = RowFacts("Tree", local=True)
     assert resolve_classes(None, ROWS, ["0", "1"], facts).tolist() == [0, 1, 2]

@@ -37,6 +37,7 @@ from tests.federation.toys import (
     ToyMean,
     ToyPieces,
     ToySum,
+    ToyWrapping,
     plan,
     rows,
 )
@@ -111,7 +112,16 @@ def test_a_failing_party_is_named_without_its_rows():
     run = Federation(parties).start(ONE, plan(query))
     with pytest.raises(FedPrivError, match=r"Party 'a' failed in release 0 \(ToyHostile\)") as info:
         run.release(query, ALL)
-    assert "secret" not in str(info.value) and info.value.__suppress_context__
+    assert "secret" not in str(info.value)
+    assert info.value.__context__ is info.value.__cause__ is None
+
+
+def test_G24_nothing_stands_behind_an_error_of_ours():
+    """A query may meet a foreign error and speak of it in words of ours."""
+    run = Federation(rows(1)).start(ONE, plan(ToyWrapping(4, 1.0)))
+    with pytest.raises(ProtocolError, match="in our words") as info:
+        run.release(ToyWrapping(4, 1.0), ALL)
+    assert info.value.__context__ is info.value.__cause__ is None
 
 
 def test_nothing_outside_the_plan_is_asked():

@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from sklearn_fedpriv._wire import record
+from sklearn_fedpriv.exceptions import ProtocolError
 from sklearn_fedpriv.federation._query import PartyQuery, RowQuery
 from sklearn_fedpriv.privacy._ledger import PlannedRelease
 
@@ -90,6 +91,21 @@ class ToyHostile(RowQuery):
         if self.fails:
             raise KeyError(f"secret {X[0, 0]}")
         return np.full((X.shape[0], self.length), 1e300)
+
+
+@record
+@dataclass(frozen=True)
+class ToyWrapping(RowQuery):
+    """Speaks of a foreign error in words of ours."""
+
+    length: int
+    bound: float
+
+    def contributions(self, X, y):
+        try:
+            raise KeyError(f"secret {X[0, 0]}")
+        except KeyError as error:
+            raise ProtocolError("in our words") from error
 
 
 ALL, HALF = Fraction(1), Fraction(1, 2)

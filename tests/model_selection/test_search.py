@@ -15,7 +15,13 @@ from sklearn.decomposition import PCA
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut, cross_validate
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    LeaveOneOut,
+    ShuffleSplit,
+    cross_validate,
+)
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -37,6 +43,9 @@ from sklearn_fedpriv.exceptions import (
 )
 from sklearn_fedpriv.federation._run import Run
 from sklearn_fedpriv.model_selection import _base
+from sklearn_fedpriv.model_selection._refit import cost_of
+from sklearn_fedpriv.model_selection._twin import LocalScoring
+from sklearn_fedpriv.preprocessing import PublicEncoder
 from tests.model_selection.toys import Known, parties
 
 HOSPITALS = load_hospitals()
@@ -191,7 +200,9 @@ def test_G6_pooled_rows_cost_everything_and_are_charged_first():
     search = DPHypeSearchCV(swapped, {"model": [Known(), Known(0.5)]}, **LOUD)
     with pytest.raises(BudgetExceeded, match="allows epsilon=99"):
         search.fit(careful)
-    assert careful[0].ledger.epsilon == 30
+    assert not careful[0].ledger.entries
+    search.fit(easy)
+    assert easy[0].ledger.epsilon == np.inf and "Votes" in dict(search.privacy_.releases)
 
 
 def test_G14_local_fits_are_charged_nowhere():
@@ -204,13 +215,15 @@ def test_G14_local_fits_are_charged_nowhere():
             clone(tree).fit(HOSPITALS.parties)
 
 
-@pytest.mark.parametrize("how", ["foreign", "ours"])
+@pytest.mark.parametrize("how", ["foreign", "ours", "exit"])
 def test_G24_a_party_in_which_all_fail_is_named_without_the_errors_text(how):
     with pytest.raises(LocalFailure, match="Party '0': each of 4 candidates failed") as caught:
         known(estimator=Known(fails=how)).fit(parties())
     text = str(caught.value)
-    assert {"foreign": "KeyError", "ours": "FedPrivError"}[how] in text and "secret" not in text
-    assert caught.value.__cause__ is None and caught.value.__suppress_context__
+    assert {"foreign": "KeyError", "ours": "FedPrivError", "exit": "SystemExit"}[
+        how
+    ] in text and "secret" not in text
+    assert caught.value.__cause__ is caught.value.__context__ is None
 
 
 def test_failed_candidates_rank_last_or_end_the_search():
@@ -400,15 +413,103 @@ def test_progress_under_verbose(capsys):
     assert "Fitting 4 candidates at each of 4 parties" in out and "release 1: Votes" in out
 
 
-def test_a_refit_that_fails_leaves_the_selection_and_says_so():
-    clinics = [
-        Party(*rows, name=str(i), max_epsilon=9.0) for i, rows in enumerate(HOSPITALS.parties)
-    ]
-    search = DPHypeSearchCV(TREE, {"max_depth": [1, 4]}, epsilon=8.0)
-    with pytest.raises(BudgetExceeded) as caught:
+class Falling(FederatedDPDecisionTree):
+    """Fits one party's rows, and fails after the releases of a fit on many."""
+
+    def fit(self, X, y=None, *, parties=None):
+        super().fit(X, y, parties=parties)
+        if isinstance(X, Federation):
+            raise RuntimeError("too late")
+        return self
+
+
+@pytest.mark.parametrize(
+    "estimator", [Falling(epsilon=4.0, **HOSPITALS.public), Known(fails="many")]
+)
+@pooling
+@quiet
+def test_a_refit_that_fails_leaves_a_report_that_promises_nothing(estimator):
+    clinics = [Party(*rows, name=str(i)) for i, rows in enumerate(HOSPITALS.parties)]
+    grid = {"epsilon": [4.0, 4.5]} if isinstance(estimator, Falling) else {"quality": [0.1, 0.2]}
+    search = DPHypeSearchCV(estimator, grid, epsilon=8.0)
+    with pytest.raises((RuntimeError, KeyError)) as caught:
         search.fit(clinics)
     assert any("selection has been released" in note for note in caught.value.__notes__)
-    assert search.privacy_.epsilon == 8.0 and "max_depth" in search.best_params_
+    assert search.privacy_.epsilon == np.inf and not search.privacy_.private
+    assert set(search.best_params_) == set(grid) and clinics[0].ledger.epsilon > 8.0
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        make_pipeline,
+        lambda tree: make_pipeline(make_pipeline(tree)),
+        lambda tree: make_pipeline(
+            PublicEncoder(bounds=(-5, 5)), make_pipeline("passthrough", make_pipeline(tree))
+        ),
+    ],
+)
+@quiet
+def test_G2_a_step_is_on_the_bill_however_deep_it_stands(wrap):
+    clinics = [Party(*rows, name=str(i)) for i, rows in enumerate(HOSPITALS.parties)]
+    tree = clone(TREE).set_params(bounds=(-5, 5))
+    pipeline = wrap(tree)
+    name = next(key for key in pipeline.get_params() if key.endswith("decisiontree__max_depth"))
+    search = DPHypeSearchCV(pipeline, {name: [1, 3]}, epsilon=1.0).fit(clinics)
+    assert search.privacy_.epsilon == clinics[0].ledger.epsilon == 5.0
+    assert "Votes" in dict(search.privacy_.releases) and len(search.privacy_.releases) > 1
+
+
+@quiet
+@pytest.mark.parametrize(
+    ("grid", "dearest"),
+    [
+        ({"max_depth": [1, 3]}, 4.0),
+        ({"max_depth": [1, 3], "epsilon": [1.0, 6.0, 2.0]}, 6.0),
+        ({"calibration": ["proved", "published"]}, np.inf),
+    ],
+)
+def test_G6_a_search_whose_dearest_refit_is_not_allowed_asks_nobody(grid, dearest):
+    def clinics(ceiling):
+        rows = enumerate(HOSPITALS.parties)
+        return [Party(*pair, name=str(i), max_epsilon=ceiling) for i, pair in rows]
+
+    careful = clinics(min(8.0 + dearest, 99.0) - 0.01)
+    search = DPHypeSearchCV(TREE, grid, epsilon=8.0)
+    with pytest.raises(BudgetExceeded, match="Nothing was released"):
+        search.fit(careful)
+    with privacy_budget(min(8.0 + dearest, 99.0) - 0.01) as ceiling:
+        with pytest.raises(BudgetExceeded, match="privacy_budget"):
+            search.fit(clinics(None))
+        assert ceiling.spent == (0.0, 0.0)
+    assert not careful[0].ledger.entries and not hasattr(search, "cv_results_")
+    if dearest < np.inf:
+        search.fit(clinics(8.0 + dearest))
+        with privacy_budget(8.0 + dearest) as ceiling:
+            search.fit(clinics(None))
+            assert ceiling.spent[0] == search.privacy_.epsilon
+
+
+def test_the_cost_of_a_search_in_a_search_is_that_of_both():
+    inner = DPHypeSearchCV(TREE, {"epsilon": [1.0, 3.0]}, epsilon=2.0)
+    assert cost_of(inner) == (5, 2 * Fraction("1e-5"))
+    outer = DPHypeSearchCV(make_pipeline(inner), {"dphypesearchcv__epsilon": [2.0, 7.0]})
+    assert cost_of(outer) == (1 + 7 + 3, 3 * Fraction("1e-5"))
+    assert cost_of(clone(TREE).set_params(mechanism="laplace")) == (4, 0)
+    assert cost_of(clone(inner).set_params(refit=False)) == (2, Fraction("1e-5"))
+    with pytest.raises(ValueError, match="epsilon of FederatedDPDecisionTree"):
+        cost_of(clone(TREE).set_params(epsilon=-1))
+
+
+@pytest.mark.parametrize("state", [np.random.RandomState(0), np.random.default_rng(0), None])
+def test_G21_folds_do_not_hang_on_who_came_before(state):
+    X, y = parties(1, 60)[0]
+    code = [
+        LocalScoring(Known(), [{}], cv=ShuffleSplit(2, test_size=0.3, random_state=state))
+        for _ in range(2)
+    ]
+    folds = [each._folds(X, y, True) for each in code]
+    np.testing.assert_equal(folds[0], folds[1])
 
 
 def test_infinite_epsilon_says_that_nothing_is_private():

@@ -1,5 +1,6 @@
 """What runs inside a party: the twin, its scoring, and the fingerprint that stands for it."""
 
+import datetime
 import inspect
 import os
 import warnings
@@ -12,8 +13,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_fedpriv import DPHypeSearchCV, FederatedDPDecisionTree, FederatedDPSVC, privacy_budget
 from sklearn_fedpriv.datasets import load_hospitals
@@ -157,7 +160,55 @@ def scorer(estimator, X, y):
     return 0.0
 
 
+def scorer_of(value, *, sign=1):
+    def score(estimator, X, y):
+        return sign * value
+
+    return score
+
+
+def signed(*, sign):
+    def score(estimator, X, y, *, sign=sign):
+        return sign
+
+    return score
+
+
+class Rule:
+    def __init__(self, value):
+        self.value = value
+
+    def score(self, estimator, X, y):
+        return self.value
+
+
+def written_in_a_script(value):
+    def predict(self):
+        return value + 1
+
+    return type("Model", (), {"__module__": "__main__", "predict": predict})
+
+
 DIFFERENT = [
+    scorer_of(1),
+    scorer_of(2),
+    signed(sign=1),
+    signed(sign=-1),
+    Rule(1).score,
+    Rule(2).score,
+    written_in_a_script(1),
+    written_in_a_script(2),
+    written_in_a_script(1)(),
+    written_in_a_script(2)(),
+    range(3),
+    range(2, -1, -1),
+    1j,
+    2j,
+    np.add,
+    np.subtract,
+    len,
+    datetime.date(2020, 1, 1),
+    datetime.date(2020, 1, 2),
     LogisticRegression(),
     LogisticRegression(C=2.0),
     LogisticRegression(C=2),
@@ -206,6 +257,18 @@ def test_G19_a_fingerprint_differs_with_class_parameters_and_versions(monkeypatc
 def test_G19_a_fingerprint_leaves_out_what_was_learned():
     X, y = parties(1)[0]
     assert fingerprint_of(LogisticRegression().fit(X, y)) == fingerprint_of(LogisticRegression())
+
+
+@pytest.mark.parametrize(
+    "model", [LogisticRegression(), DecisionTreeClassifier(), KNeighborsClassifier()]
+)
+def test_G19_a_fingerprint_of_a_fitted_model_has_what_was_learned(model):
+    X, y = parties(1)[0]
+
+    def learned(labels):
+        return fingerprint_of(clone(model).fit(X, labels), learned=True)
+
+    assert learned(y) == learned(y) != learned(y[::-1])
 
 
 def test_a_fingerprint_of_a_loop_ends():

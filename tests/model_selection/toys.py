@@ -20,6 +20,10 @@ class Known(ClassifierMixin, BaseEstimator):
             raise KeyError(f"secret {X[0, 0]}")
         if self.fails == "ours":
             raise FedPrivError(f"secret {X[0, 0]}")
+        if self.fails == "exit":
+            raise SystemExit(f"secret {X[0, 0]}")
+        if self.fails == "many" and len(X) > 200:
+            raise KeyError("too many")
         self.seen.append((self.quality, len(X)))
         self.classes_ = np.unique(y)
         self.n_features_in_ = X.shape[1]

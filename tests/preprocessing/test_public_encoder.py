@@ -104,3 +104,11 @@ def test_the_same_party_twice_is_refused_also_when_encoded():
     party = Party(FRAME, np.arange(3))
     with pytest.raises(ValueError, match="came twice"):
         Federation(PublicEncoder(**FACTS).fit(FRAME).transform([party, party]))
+
+
+def test_G7_one_record_with_a_fraction_recodes_nobody_else():
+    X = pd.DataFrame({"kind": np.tile([1, 2], 50), "size": np.arange(100)})
+    more = pd.concat([X, pd.DataFrame({"kind": [1], "size": [0.5]})], ignore_index=True)
+    encoder = PublicEncoder(categories={"kind": ["1", "2"]}, bounds={"size": (0, 100)}).fit(X)
+    assert np.array_equal(encoder.transform(more)[:-1], encoder.transform(X))
+    assert (encoder.transform(X)[:, :2].max(axis=1) > 0).all()

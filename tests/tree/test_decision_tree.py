@@ -26,6 +26,8 @@ from sklearn_fedpriv.exceptions import (
     UnknownValueWarning,
     UnprovenPrivacyWarning,
 )
+from sklearn_fedpriv.federation._public_facts import Column
+from sklearn_fedpriv.tree._coding import TableCoder
 
 HOSPITALS = load_hospitals()
 PARTIES = HOSPITALS.parties
@@ -237,6 +239,14 @@ def test_frames_with_texts_numbers_and_classes_that_never_occur():
     assert model.feature_importances_.argmin() == 2
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(X[["colour", "age", "grade"]])
+
+
+def test_G7_one_record_with_a_fraction_recodes_nobody_else():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(1, 3, 200), rng.integers(0, 5, 200)])
+    coder = TableCoder((Column("a", ("1", "2")), Column("b", (), 0.0, 5.0)), 5, (0, 1))
+    assert np.array_equal(coder.encode(np.vstack([X, [[1, 0.5]]]))[:-1], coder.encode(X))
+    assert coder.encode(X)[:, 0].max() == 1
 
 
 def test_columns_in_another_order_are_refused_with_the_party():

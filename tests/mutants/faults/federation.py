@@ -12,6 +12,7 @@ ESTIMATOR = "sklearn_fedpriv/federation/_estimator.py"
 FACTS = "sklearn_fedpriv/federation/_public_facts.py"
 WIRE = "sklearn_fedpriv/_wire.py"
 
+T_FACTS = "tests/federation/test_public_facts.py"
 T_RUN = "tests/federation/test_run.py"
 T_CEILING = "tests/privacy/test_ceiling.py"
 T_WIRE = "tests/test_wire.py"
@@ -337,10 +338,31 @@ FAULTS = [
         (f"{T_RUN}::test_a_failing_party_is_named_without_its_rows",),
     ),
     Fault(
+        "G24-errors-behind-one-of-ours",
+        PARTY,
+        "        failure.__cause__ = failure.__context__ = None\n",
+        "",
+        (f"{T_RUN}::test_G24_nothing_stands_behind_an_error_of_ours",),
+    ),
+    Fault(
+        "G7-texts-coded-as-their-array-prints",
+        FACTS,
+        '    if text in ("True", "False"):',
+        '    return text\n    if text in ("True", "False"):',
+        (f"{T_FACTS}::test_G7_a_code_does_not_hang_on_how_other_values_are_stored",),
+    ),
+    Fault(
+        "G7-floats-printed-at-their-own-width",
+        FACTS,
+        '    if values.dtype.kind == "f":\n',
+        "    if False:\n",
+        (f"{T_FACTS}::test_G7_large_floats_are_coded_by_value_not_by_how_they_print",),
+    ),
+    Fault(
         "G24-cause-of-a-foreign-error",
         PARTY,
-        "        ) from None\n",
-        "        ) from error\n",
+        "    raise failure\n",
+        "        raise failure from error\n    raise failure\n",
         (f"{T_RULES}::test_G24_a_traceback_of_a_failing_party_quotes_no_row",),
     ),
     # reports

@@ -82,12 +82,12 @@ def check_sizes(terms: Terms, server: ServerSide) -> None:
 
     An answer is multiplied by about the same number over its sensitivity, so its largest size after
     that hardly depends on the query; a factor of four covers all roundings of both. The noise
-    itself is largest for the smallest share that a release may take of its kind's.
+    itself is largest for the smallest share of the plan; half of that covers roundings of shares.
     """
     binding = Binding(terms.federation, terms.digest, 0)
     for planned in terms.plan:
-        smallest = planned.share / (2 * planned.count)
-        for squared, share in product((1, planned.squared), (planned.share, smallest)):
+        smallest = planned.smallest or planned.share / planned.count
+        for squared, share in product((1, planned.squared), (planned.share, smallest / 2)):
             noise = noise_for(terms, share, squared, squared)
             noise = replace(noise, scale=4 * noise.scale)
             server.check(_task(terms, binding, b"", planned.length, squared, noise))

@@ -16,8 +16,9 @@ are rounded to ticks, each contribution by itself, and the ticks are summed (G8)
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from math import isqrt
 from typing import Any, ClassVar
 
@@ -29,7 +30,7 @@ from sklearn_fedpriv.privacy._randomness import Stream
 
 # A public limit on the rows of one party; it sizes the words of a sum (G12).
 MAX_ROWS = 2**24
-_BLOCK = 2048  # rows whose contributions are held at one time
+BLOCK = 2048  # rows that are worked on at one time
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class Query(ABC):
             return int(self.bound)
         return squared_ticks(self.bound, self.length, self.lattice)
 
-    def squared_sensitivity(self, adjacency: str) -> int:
+    def squared_sensitivity(self, adjacency: str) -> int | Fraction:
         """Largest squared L2 distance, in ticks, of the sums over neighbouring data sets."""
         return self.squared_norm * (4 if adjacency == "replace" else 1)
 
@@ -132,6 +133,12 @@ def party_limit(unit: str, squared_norm: int) -> int:
     return (MAX_ROWS if unit == "record" else 1) * (isqrt(squared_norm) + 1)
 
 
+def blocks_of(X: Any) -> Iterator[slice]:
+    """Places of the rows of ``X``, ``BLOCK`` at a time."""
+    for start in range(0, X.shape[0], BLOCK):
+        yield slice(start, start + BLOCK)
+
+
 class RowQuery(Query):
     """A sum over rows; a subclass defines ``contributions``."""
 
@@ -147,8 +154,7 @@ class RowQuery(Query):
         A subclass may replace it by something faster that is tested equal on hostile rows.
         """
         total = np.zeros(self.length, dtype=np.int64)
-        for start in range(0, X.shape[0], _BLOCK):
-            part = slice(start, start + _BLOCK)
+        for part in blocks_of(X):
             rows = self.contributions(X[part], None if y is None else y[part])
             total += self._bounded_ticks(rows).sum(axis=0)
         return total

@@ -71,13 +71,15 @@ class Run:
         """Number of parties."""
         return len(self._parties)
 
-    def noise_sd(self, squared: int, absolute: int, share: Fraction) -> float:
+    def noise_sd(self, squared: int | Fraction, absolute: int, share: Fraction) -> float:
         """Standard deviation of the noise in a sum of whole numbers: public, and no way to set it.
 
         Parameters
         ----------
-        squared, absolute : int
-            Squared L2 and L1 sensitivity.
+        squared : int or Fraction
+            Squared L2 sensitivity.
+        absolute : int
+            L1 sensitivity.
         share : Fraction
             Of the fit's budget.
         """

@@ -167,10 +167,14 @@ class Noise:
     event: Event
 
     def draw(self, length: int, stream: Stream) -> np.ndarray:
-        """One party's share, int64 of shape (length,)."""
+        """One party's share, int64 of shape (length,), modulo 2^64 like the words (G12)."""
         if self.polya:
-            return polya_share(self.share, self.polya, length, stream)
-        return discrete_gaussian(self.share, length, stream)
+            share = polya_share(self.share, self.polya, length, stream)
+        else:
+            share = discrete_gaussian(self.share, length, stream)
+        if share.dtype == object:  # large noise is drawn as Python ints
+            share = (share % 2**64).astype(np.uint64).view(np.int64)
+        return share
 
     def sd(self, n_shares: int) -> float:
         """Standard deviation of the sum of so many shares, in ticks of the unscaled answer."""
@@ -206,7 +210,7 @@ def check_trust(n_parties: int, min_honest: int, max_dropouts: int) -> None:
         )
 
 
-def noise_for(terms: Terms, share: Fraction, squared: int, absolute: int) -> Noise:
+def noise_for(terms: Terms, share: Fraction, squared: int | Fraction, absolute: int) -> Noise:
     """Derive one party's share of the noise.
 
     Parameters
@@ -214,8 +218,10 @@ def noise_for(terms: Terms, share: Fraction, squared: int, absolute: int) -> Noi
     terms : Terms
     share : Fraction
         Of the fit's budget, for this release.
-    squared, absolute : int
-        Squared L2 sensitivity in ticks^2 and, for Laplace noise, L1 sensitivity in ticks.
+    squared : int or Fraction
+        Squared L2 sensitivity in ticks^2.
+    absolute : int
+        For Laplace noise, L1 sensitivity in ticks.
     """
     budget, m = terms.budget, terms.unknown_shares
     proved = terms.calibration == "proved"
@@ -232,7 +238,7 @@ def noise_for(terms: Terms, share: Fraction, squared: int, absolute: int) -> Noi
     return Noise(scale, variance, 0, charged if proved else UnprotectedEvent())
 
 
-def _wanted_variance(terms: Terms, share: Fraction, squared: int) -> Fraction:
+def _wanted_variance(terms: Terms, share: Fraction, squared: int | Fraction) -> Fraction:
     """Variance of the unknown shares together, in ticks^2 of the unscaled answer."""
     if terms.calibration == "proved":
         return squared / (share * Fraction(terms.budget.total(terms.n_coordinates)))

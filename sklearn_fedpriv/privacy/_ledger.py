@@ -82,6 +82,9 @@ class PlannedRelease:
     squared : int
         At most this squared L2 norm of one contribution, in ticks; it sizes the words of the sums
         before anything is charged.
+    smallest : Fraction or None
+        No release is to take less, as its noise would be larger; it sizes the words likewise.
+        ``None`` is an even split of ``share``.
     """
 
     query: str
@@ -89,12 +92,18 @@ class PlannedRelease:
     share: Fraction
     length: int
     squared: int = 1
+    smallest: Fraction | None = None
 
     def __post_init__(self) -> None:
         if min(self.count, self.length, self.squared) < 1 or not 0 < self.share <= 1:
             raise ValueError(
                 f"A plan's count, length and squared must be at least 1 and its share in (0, 1]; "
                 f"got {self}."
+            )
+        if self.smallest is not None and not 0 < self.smallest <= self.share:
+            raise ValueError(
+                f"A plan's smallest share must be positive and at most its share, {self.share}; "
+                f"got {self.smallest}."
             )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from sklearn_fedpriv.federation._preview import PlannedNoise, Preview, smallest_epsilon
 from sklearn_fedpriv.federation._terms import Terms, noise_for
+from sklearn_fedpriv.privacy._calibration import exact
 from sklearn_fedpriv.privacy._ledger import PlannedRelease
 from sklearn_fedpriv.privacy._schedules import AdaptiveRounds, Schedule, Shares
 from sklearn_fedpriv.svm._queries import LARGEST_LOSS, LEVELS, SCALE_LEVELS, RowScale
@@ -44,7 +45,7 @@ class Plan:
         whole = 1 - SCALE_SHARE
         if not isinstance(schedule, AdaptiveRounds) or public or n_rounds == 1:
             return cls(problem, counted, Shares(schedule, n_rounds, whole), None)
-        part = Fraction(schedule.loss_share).limit_denominator(1000) * whole
+        part = Fraction(exact(schedule.loss_share)) * whole
         constant = AdaptiveRounds(schedule.discount, patience=schedule.patience)
         return cls(
             problem,
@@ -60,16 +61,21 @@ class Plan:
 
     def releases(self) -> list[PlannedRelease]:
         """At most; declared before the first of them."""
-        intercept, n_rounds = self.problem.largest_intercept(), self.shares.left
-        planned = [(self.scale, 1, SCALE_SHARE)]
+        intercept, zeros = self.problem.largest_intercept(), self.problem.zeros()
+        planned = [(self.scale, (SCALE_SHARE,))]
         if self.loss_shares is not None:
-            part = sum(self.loss_shares.planned(), Fraction(0))
-            planned.append((self.problem.loss(self.problem.zeros(), intercept), n_rounds, part))
-        gradient, _ = self.problem.gradient(self.problem.zeros(), intercept)
-        planned.append((gradient, n_rounds, sum(self.shares.planned(), Fraction(0))))
+            planned.append((self.problem.loss(zeros, intercept), self.loss_shares.planned()))
+        planned.append((self.problem.gradient(zeros, intercept)[0], self.shares.planned()))
         return [
-            PlannedRelease(type(query).__name__, count, share, count * query.length, query.bound)
-            for query, count, share in planned
+            PlannedRelease(
+                type(query).__name__,
+                len(shares),
+                sum(shares, Fraction(0)),
+                len(shares) * query.length,
+                query.bound,
+                min(shares),
+            )
+            for query, shares in planned
         ]
 
     def preview(

@@ -8,14 +8,13 @@ import numpy as np
 from scipy.sparse import issparse
 
 from sklearn_fedpriv._wire import record
-from sklearn_fedpriv.federation._query import MAX_ROWS, RowQuery, Tools
+from sklearn_fedpriv.federation._query import MAX_ROWS, RowQuery, Tools, blocks_of
 from sklearn_fedpriv.svm._rows import ROW_TICKS
 
 LEVELS = 2**10  # of a loss and of a class weight
 SCALE_LEVELS = 2**20  # of a length and of its square
 LARGEST_LOSS = 2.0  # of a row: the loss of a zero model on a row scored wrong by as much
 _LARGEST_WEIGHT = 2.0**33  # of one class's weights, so that scores and their differences are exact
-_BLOCK = 2048
 
 
 def as_block(X: Any) -> tuple[Any, np.ndarray]:
@@ -190,11 +189,10 @@ class HingeGradient(HingeQuery):
     def ticks(self, X: Any, y: Any, tools: Tools | None) -> np.ndarray:
         """The same sum by matrix products, exact since every number in them is whole.
 
-        A block adds less than 2048 rows x 2^10 levels x 2^16 ticks = 2^37 to any number.
+        A row adds at most 2^10 levels x 2^16 ticks to any number.
         """
         total = np.zeros((len(self.weights), self.weights.shape[1]))
-        for start in range(0, X.shape[0], _BLOCK):
-            block = slice(start, start + _BLOCK)
+        for block in blocks_of(X):
             rows, long = as_block(X[block])
             parts = self.coefficients(rows, y[block], long)
             total[:, :-1] += np.asarray(rows.T @ parts).T
@@ -206,7 +204,10 @@ class HingeGradient(HingeQuery):
 @record
 @dataclass(frozen=True, eq=False)
 class HingeLoss(HingeQuery):
-    """Sum of the rows' hinge losses, each at most ``LARGEST_LOSS``, which is ``LEVELS``."""
+    """Sum of the rows' hinge losses, each at most ``LARGEST_LOSS``, which is ``LEVELS``.
+
+    Losses are weighted by class, in parts of the largest weight, like the gradients.
+    """
 
     length = 1
     bound = LEVELS**2
@@ -222,8 +223,8 @@ class HingeLoss(HingeQuery):
         y = self._known(y)
         lead, _ = self._gaps(rows, y)
         loss = np.clip(1 - lead / self.margin, 0, LARGEST_LOSS) * (LEVELS / LARGEST_LOSS)
-        known = (y < len(self.class_levels)) & ~long
-        return np.where(known, np.floor(loss), 0)[:, None].astype(np.int64)
+        part = self._levels[y] / self._levels.max()
+        return np.where(long, 0, np.floor(loss * part))[:, None].astype(np.int64)
 
 
 def exact_weights(weights: np.ndarray, row_bound: float) -> tuple[np.ndarray, float]:

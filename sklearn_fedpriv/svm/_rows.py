@@ -9,7 +9,7 @@ ticks, give scores and gradients that are exact in float64, in whatever order th
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from math import pi
+from math import pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from scipy.special import ndtri
 
 from sklearn_fedpriv._wire import record
 from sklearn_fedpriv.exceptions import LongRowsWarning
+from sklearn_fedpriv.federation._query import blocks_of
 from sklearn_fedpriv.privacy._randomness import Stream, derive_key
 
 ROW_TICKS = 2**16  # the bound on a row's length, in ticks
@@ -25,7 +26,8 @@ MAX_FEATURES = 2**20  # so that a squared length in ticks is exact in float64
 _TURN = 2**16  # angles of the kernel's features, in parts of a full turn
 _FREQUENCY_TICKS = 2**12
 _PUBLIC_KEY = bytes(32)  # every party draws the same features
-_BLOCK = 2048  # rows that are coded at one time
+# Far above the error of a sine and far below a tick: see ``RowCoder._wave``.
+_MARGIN = 2.0**-24
 
 
 def hold(X: Any, bound: float) -> Any:
@@ -55,13 +57,13 @@ def hold(X: Any, bound: float) -> Any:
         held = _shrunk(ticks, squared[owner])
         return csr_matrix((held, X.indices, X.indptr), shape=X.shape)
     held = np.empty(X.shape, dtype=np.int32)
-    for start in range(0, X.shape[0], _BLOCK):
-        block = np.asarray(X[start : start + _BLOCK], dtype=np.float64)
+    for part in blocks_of(X):
+        block = np.asarray(X[part], dtype=np.float64)
         values = np.where(np.isfinite(block), block, 0.0)
         largest = np.max(np.abs(values), axis=1, keepdims=True, initial=bound)
         ticks = _within(values, largest)
         squared = np.einsum("ij,ij->i", ticks, ticks)[:, None]
-        held[start : start + _BLOCK] = _shrunk(ticks, squared)
+        held[part] = _shrunk(ticks, squared)
     return held
 
 
@@ -126,8 +128,7 @@ class RowCoder:
         if self.gamma is None:
             return ticks
         coded = np.empty((ticks.shape[0], self.n_components), dtype=np.int32)
-        for start in range(0, ticks.shape[0], _BLOCK):
-            block = slice(start, start + _BLOCK)
+        for block in blocks_of(ticks):
             angle = ticks[block] @ self._frequencies  # whole numbers below 2^53: exact
             place = np.floor(angle / _FREQUENCY_TICKS).astype(np.int64)
             coded[block, 0::2] = self._wave[(place + _TURN // 4) % _TURN]
@@ -148,9 +149,15 @@ class RowCoder:
 
     @cached_property
     def _wave(self) -> np.ndarray:
-        """One sine wave in ticks, rounded towards zero."""
-        size = ROW_TICKS / (self.n_components / 2) ** 0.5
-        return np.trunc(size * np.sin(2 * pi * np.arange(_TURN) / _TURN)).astype(np.int32)
+        """One sine wave in ticks, rounded towards zero.
+
+        Some values are whole before that (those of 90 degrees, or of 45 with 4 components), and the
+        last bit of a sine, which differs between machines, would decide on a tick. The margin
+        decides instead: whole values lose one.
+        """
+        size = ROW_TICKS / sqrt(self.n_components / 2)
+        wave = size * np.sin(2 * pi * np.arange(_TURN) / _TURN)
+        return np.trunc(np.sign(wave) * np.maximum(np.abs(wave) - _MARGIN, 0)).astype(np.int32)
 
     @cached_property
     def _frequencies(self) -> np.ndarray:
@@ -159,7 +166,7 @@ class RowCoder:
         stream = Stream(derive_key(_PUBLIC_KEY, "random Fourier features"))
         uniform = ((stream.uint64(shape[0] * shape[1]) >> np.uint64(11)) + 0.5) / 2.0**53
         normal = ndtri(uniform).reshape(shape)
-        turns = normal * (2 * self.gamma) ** 0.5 * self.bound / (2 * pi)
+        turns = normal * sqrt(2 * self.gamma) * self.bound / (2 * pi)
         # bound / ROW_TICKS a tick, times _TURN a turn, times the ticks of a frequency
         whole = np.rint(turns * (_TURN / ROW_TICKS) * _FREQUENCY_TICKS)
         if np.sqrt((whole * whole).sum(axis=0)).max() >= 2.0**36:

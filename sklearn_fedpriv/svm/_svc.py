@@ -1,9 +1,7 @@
 """Linear and kernel support vector classification by noisy gradient rounds."""
 
-import sys
-import warnings
 from dataclasses import replace
-from functools import partial
+from fractions import Fraction
 from numbers import Integral, Real
 from typing import ClassVar
 
@@ -13,26 +11,23 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_fedpriv._sklearn import Interval, StrOptions, fit_context
-from sklearn_fedpriv.exceptions import NoiseWarning
 from sklearn_fedpriv.federation._estimator import FEDERATED_CONSTRAINTS, FederatedMixin
 from sklearn_fedpriv.federation._inputs import gather
-from sklearn_fedpriv.federation._preview import (
-    check_public_counts,
-    imagined_terms,
-)
+from sklearn_fedpriv.federation._preview import check_public_counts, imagined_terms
 from sklearn_fedpriv.federation._public_facts import RowFacts, resolve_classes
 from sklearn_fedpriv.privacy._ledger import budget
-from sklearn_fedpriv.privacy._randomness import fresh_key, seed_key
-from sklearn_fedpriv.privacy._schedules import GeometricNoise, as_schedule
+from sklearn_fedpriv.privacy._randomness import Stream, derive_key, fresh_key, seed_key
+from sklearn_fedpriv.privacy._schedules import AdaptiveRounds, Shares, as_schedule
+from sklearn_fedpriv.svm._checks import check_class_weight, public_loss
 from sklearn_fedpriv.svm._planning import SCALE_SHARE, Plan
 from sklearn_fedpriv.svm._published import (
-    first_query,
+    check_published,
+    check_unsampled,
     published_plan,
-    published_shares,
     train_published,
 )
 from sklearn_fedpriv.svm._rows import MAX_FEATURES, ROW_TICKS, RowCoder
-from sklearn_fedpriv.svm._training import Problem, Scale, mean_loss, train
+from sklearn_fedpriv.svm._training import Problem, Scale, train
 
 
 class FederatedDPSVC(FederatedMixin, ClassifierMixin, BaseEstimator):
@@ -70,7 +65,8 @@ class FederatedDPSVC(FederatedMixin, ClassifierMixin, BaseEstimator):
         themselves, but time.
     learning_rate : float, default=None
         Step length, for rows of the mean gradient. ``None`` derives it from public numbers and the
-        first release.
+        first release; with ``calibration="published"`` it is 0.1 over the squared bound. No step
+        carries the weights beyond a length that the best ones cannot have.
     noise_schedule : float, sequence or schedule, default=1.0
         Ratio of the variances of each round's noise and the next one's; or a variance, up to a
         common factor, for each round; or a ``GeometricNoise``, ``CustomNoise`` or
@@ -86,7 +82,7 @@ class FederatedDPSVC(FederatedMixin, ClassifierMixin, BaseEstimator):
         Whether to fit a constant. It is held to the ridge like the other weights.
     class_weight : dict, default=None
         Class label -> positive factor of its losses; 1 for those left out. The noise grows with
-        the largest.
+        the largest; weights count in steps of 1/1024 of it, and at least as one step.
     min_honest : int, default=None
         At least so many parties do not collude; ``None`` means all. With 1, each party's noise
         protects its rows alone (local differential privacy).
@@ -133,8 +129,8 @@ class FederatedDPSVC(FederatedMixin, ClassifierMixin, BaseEstimator):
     numbers, so sums are exact and a row moves its own contribution alone.
     Mechanism: discrete Gaussian in shares of the parties; one release that measures the rows, one
     a round, and the losses that ``AdaptiveRounds`` pays for without validation data.
-    Server sees: RowScale, HingeGradient, HingeLoss; only their sums over the parties if
-    ``secure_sum`` hides single answers.
+    Server sees: RowScale, HingeGradient, HingeLoss, or LocalWeights of the published method; only
+    their sums over the parties if ``secure_sum`` hides single answers.
     Not covered: malicious parties, timing, that a party took part, records of one person at
     several parties.
 
@@ -259,7 +255,7 @@ class FederatedDPSVC(FederatedMixin, ClassifierMixin, BaseEstimator):
         parties : array-like of shape (n_rows,), default=None
             With one table: the party that each row belongs to.
         X_val : table, default=None
-            Public rows, on which ``AdaptiveRounds`` watches the loss.
+            Public rows, on which ``AdaptiveRounds`` watches the loss; other schedules ignore them.
         y_val : array-like of shape (n_rows_val,), default=None
             Their labels.
 
@@ -275,23 +271,21 @@ class FederatedDPSVC(FederatedMixin, ClassifierMixin, BaseEstimator):
         facts.warn()
         coder = self._coder(self.n_features_in_, tuple(classes.tolist()))
         problem = self._problem(coder)
+        loss = public_loss(self, coder, problem, X_val, y_val)
+        if not isinstance(as_schedule(self.noise_schedule), AdaptiveRounds):
+            loss = None
         fit = self._fit_published if self.calibration == "published" else self._fit_proved
-        weights, report = fit(federation.with_transform(coder), coder, problem, facts, X_val, y_val)
+        weights, report = fit(federation.with_transform(coder), problem, facts, loss)
         self.classes_ = classes
         self.coef_, self.intercept_ = weights[:, :-1], weights[:, -1]
         self._row_coder = coder
         self.privacy_ = report
         return self
 
-    def _fit_proved(self, federation, coder, problem, facts, X_val, y_val):
+    def _fit_proved(self, federation, problem, facts, loss):
         """Weights and report of noisy gradient rounds."""
-        if self.parties_per_round is not None:
-            raise ValueError(
-                "parties_per_round is for calibration='published': whoever sees which parties "
-                "take part gains no privacy from leaving some out. Leave it None."
-            )
-        public_loss = self._public_loss(coder, problem, X_val, y_val)
-        plan = self._plan(problem, public=public_loss is not None)
+        check_unsampled(self.parties_per_round)
+        plan = self._plan(problem, public=loss is not None)
         run = self._start(federation, plan.releases())
         query = plan.scale
         answer = run.release(query, SCALE_SHARE)
@@ -302,51 +296,40 @@ class FederatedDPSVC(FederatedMixin, ClassifierMixin, BaseEstimator):
             plan.shares,
             Scale.released(answer, sd, self.n_rows_hint),
             learning_rate=self.learning_rate,
-            public_loss=public_loss,
+            public_loss=loss,
             loss_shares=plan.loss_shares,
-            on_noise=_warn_of_noise,
         )
         self.n_rounds_ = plan.shares.n_rounds
         self.participations_ = dict.fromkeys(federation.names, self.n_rounds_)
         return weights, run.report(facts.names)
 
-    def _fit_published(self, federation, coder, problem, facts, X_val, y_val):
+    def _fit_published(self, federation, problem, facts, loss):
         """Weights and report of averaged local training."""
-        n_parties = len(federation.names)
-        n_chosen = n_parties if self.parties_per_round is None else self.parties_per_round
         schedule = as_schedule(self.noise_schedule)
-        if self.n_rows_hint is None or not isinstance(schedule, GeometricNoise):
-            raise ValueError(
-                "calibration='published' divides by a public number of rows and has geometric "
-                "noise: it needs n_rows_hint, and a number as noise_schedule; got "
-                f"n_rows_hint={self.n_rows_hint!r}, noise_schedule={self.noise_schedule!r}."
-            )
-        if n_chosen > n_parties:
-            raise ValueError(
-                f"parties_per_round must be at most the number of parties, {n_parties}; got "
-                f"{n_chosen}."
-            )
-        query = first_query(problem, self.learning_rate, self.n_rows_hint / n_parties)
-        colluders = n_parties - federation.min_honest
-        shares = published_shares(
-            schedule.ratio,
-            int(self.n_rounds),
-            budget(self.epsilon, self.delta),
-            n_parties=n_parties,
-            n_chosen=n_chosen,
-            unknown_shares=max(1, n_parties - colluders - 1 - federation.max_dropouts),
+        check_published(
+            schedule,
+            parties_per_round=self.parties_per_round,
+            n_rows_hint=self.n_rows_hint,
+            n_parties=len(federation.names),
+            public=loss is not None,
         )
-        run = self._start(federation, published_plan(query, shares))
+        shares = Shares(schedule, int(self.n_rounds), Fraction(1))
+        run = self._start(federation, published_plan(problem, shares), adjacency="replace")
         key = seed_key(self.random_state) or fresh_key()
-        weights, self.participations_ = train_published(run, query, shares, n_chosen, key)
-        weights[:, -1] *= problem.largest_intercept() * problem.row_bound / ROW_TICKS
-        self.n_rounds_ = len(shares)
-        counts = self.participations_.values()
-        said = f"each party took part {min(counts)} to {max(counts)} times in {len(shares)} rounds"
-        if self.verbose:
-            sys.stdout.write(said + "\n")
+        weights, self.participations_, story = train_published(
+            run,
+            problem,
+            shares,
+            n_rows=float(self.n_rows_hint),
+            parties_per_round=self.parties_per_round,
+            stream=Stream(derive_key(key, "participants", run.terms.fit)),
+            learning_rate=self.learning_rate,
+            public_loss=loss,
+            verbose=self.verbose,
+        )
+        self.n_rounds_ = shares.n_rounds
         report = run.report(facts.names)
-        return weights, replace(report, mechanism=f"{report.mechanism}; {said}")
+        return weights, replace(report, mechanism=f"{report.mechanism}; {story}")
 
     def preview(self, n_parties, n_rows, n_features):
         """What a fit would release, and its noise, from public numbers alone.
@@ -395,20 +378,7 @@ class FederatedDPSVC(FederatedMixin, ClassifierMixin, BaseEstimator):
         return RowCoder(n_features, float(self.bound), classes, float(gamma), int(n_components))
 
     def _problem(self, coder: RowCoder) -> Problem:
-        given = {} if self.class_weight is None else self.class_weight
-        if isinstance(given, str):
-            raise ValueError(
-                f"class_weight='balanced' of {type(self).__name__} would weigh classes by how "
-                "frequent they are in the rows, which is private. Give a dict: label -> weight."
-            )
-        strange = set(given) - set(coder.classes)
-        positive = all(isinstance(w, Real) and 0 < w < np.inf for w in given.values())
-        if strange or not positive:
-            raise ValueError(
-                f"class_weight of {type(self).__name__} must map classes {list(coder.classes)} to "
-                f"positive numbers; got {given!r}."
-            )
-        weights = tuple(float(given.get(label, 1.0)) for label in coder.classes)
+        weights = check_class_weight(self.class_weight, coder.classes, type(self).__name__)
         return Problem(
             coder.n_columns, coder.row_bound, weights, float(self.C), bool(self.fit_intercept)
         )
@@ -421,18 +391,6 @@ class FederatedDPSVC(FederatedMixin, ClassifierMixin, BaseEstimator):
             counted=self.n_rows_hint is None,
             public=public,
         )
-
-    def _public_loss(self, coder: RowCoder, problem: Problem, X_val, y_val):
-        """Mean loss on public rows as a function of weights, or None without such rows."""
-        if X_val is None:
-            return None
-        if y_val is None:
-            raise ValueError("X_val came without y_val.")
-        rows = coder.code(self._check_table(X_val, accept_sparse="csr"))
-        if not np.isin(y_val, coder.classes).all():
-            raise ValueError(f"y_val holds labels outside the classes {list(coder.classes)}.")
-        codes = np.searchsorted(np.asarray(coder.classes), y_val)
-        return partial(mean_loss, problem, rows * (coder.row_bound / ROW_TICKS), codes)
 
     def decision_function(self, X):
         """Scores: positive for the second of two classes, or one a class.
@@ -485,12 +443,3 @@ class FederatedDPSVC(FederatedMixin, ClassifierMixin, BaseEstimator):
         if hasattr(self, "feature_names_in_"):
             svc.feature_names_in_ = self.feature_names_in_
         return svc
-
-
-def _warn_of_noise() -> None:
-    warnings.warn(
-        "The noise is expected to drown the gradients: the model may be no better than a guess. "
-        "preview(n_parties, n_rows, n_features) names the epsilon from which they stand out.",
-        NoiseWarning,
-        stacklevel=5,
-    )

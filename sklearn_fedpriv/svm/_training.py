@@ -1,12 +1,14 @@
 """Rounds of noisy subgradients, with steps that the noise cannot carry away."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from math import sqrt
 
 import numpy as np
 
 from sklearn_fedpriv._wire import record
+from sklearn_fedpriv.exceptions import NoiseWarning
 from sklearn_fedpriv.federation._run import Run
 from sklearn_fedpriv.privacy._schedules import Shares
 from sklearn_fedpriv.svm._queries import (
@@ -64,9 +66,9 @@ class Problem:
 
     @property
     def class_levels(self) -> tuple[int, ...]:
-        """Weights in levels of the largest."""
+        """Weights in levels of the largest, and at least one, so that no class is left out."""
         largest = max(self.class_weights)
-        return tuple(round(LEVELS * weight / largest) for weight in self.class_weights)
+        return tuple(max(1, round(LEVELS * weight / largest)) for weight in self.class_weights)
 
     @property
     def prior(self) -> np.ndarray:
@@ -77,6 +79,14 @@ class Problem:
     def largest_intercept(self) -> int:
         """The constant that goes with the intercept, at most, in ticks."""
         return round(INTERCEPT_PART * ROW_TICKS) if self.fit_intercept else 0
+
+    def constant(self, ticks: int) -> float:
+        """That constant in data units."""
+        return ticks * self.row_bound / ROW_TICKS
+
+    def longest(self, n_rows: float) -> float:
+        """No weights that are longer minimise the problem: those of a zero model cost less."""
+        return sqrt(2 * self.C * n_rows) * sqrt(max(self.class_weights))
 
     def gradient(self, weights: np.ndarray, intercept: int) -> tuple[HingeGradient, float]:
         """The query at ``weights``, and the data units of one unit of its answer."""
@@ -128,6 +138,19 @@ def drowned(noise: float, scale: float) -> bool:
     return noise > _DROWNED * scale
 
 
+def shortened(factor: float, vector: np.ndarray, longest: float) -> np.ndarray:
+    """``factor * vector``, or the vector of that direction and of length ``longest`` if shorter.
+
+    Nothing overflows, whatever the factor.
+    """
+    largest = float(np.abs(vector).max())
+    if largest == 0:
+        return vector
+    unit = vector / largest
+    length = sqrt((unit * unit).sum())
+    return factor * vector if factor * largest * length <= longest else unit * (longest / length)
+
+
 def train(
     run: Run,
     problem: Problem,
@@ -137,7 +160,6 @@ def train(
     learning_rate: float | None,
     public_loss: Callable[[np.ndarray], float] | None,
     loss_shares: Shares | None,
-    on_noise: Callable[[], None],
 ) -> np.ndarray:
     """Nesterov's accelerated descent on noisy full subgradients.
 
@@ -154,8 +176,6 @@ def train(
         Loss of weights on public rows.
     loss_shares : Shares or None
         Pays for the parties' losses instead.
-    on_noise : callable
-        Called when noise is expected to drown the gradients.
 
     Returns
     -------
@@ -164,7 +184,7 @@ def train(
     """
     constant = round(INTERCEPT_PART * ROW_TICKS * scale.length) * problem.fit_intercept
     along = np.ones(problem.n_columns + 1)
-    along[-1] = constant * problem.row_bound / ROW_TICKS
+    along[-1] = problem.constant(constant)
     weights = problem.zeros()
     if constant:
         weights[:, -1] = problem.prior / along[-1]
@@ -174,7 +194,13 @@ def train(
     if run.terms.budget.private and drowned(
         noise_in_mean(problem, unit, sds, scale.n_rows), scale.length
     ):
-        on_noise()
+        warnings.warn(
+            "The noise is expected to drown the gradients: the model may be no better than a "
+            "guess. preview(n_parties, n_rows, n_features) names the epsilon from which they stand "
+            "out.",
+            NoiseWarning,
+            stacklevel=5,
+        )
 
     blocks = 1 if problem.n_blocks == 1 else 2
     if learning_rate is None:
@@ -189,8 +215,10 @@ def train(
             learning_rate = min(learning_rate, _NOISE_IN_SCORE / (noise * reach))
 
     # Weights of the constant are kept for a constant of ``along[-1]`` until the end, so that all
-    # columns have the same scale.
+    # columns have the same scale. They are held to a ball that the minimum is in, so no learning
+    # rate carries them away, whatever it is.
     velocity = np.zeros_like(weights)
+    longest = problem.longest(scale.n_rows)
     while shares.left:
         ahead = weights + MOMENTUM * velocity
         query, unit = problem.gradient(ahead, constant)
@@ -198,36 +226,15 @@ def train(
         pull = np.zeros_like(weights)
         pull[:, : answer.size // problem.n_blocks] = answer.reshape(problem.n_blocks, -1)
         step = learning_rate * min(1.0, _SLOWING * (shares.left + 1) / shares.n_rounds)
-        velocity = MOMENTUM * velocity + step * (pull - ridge * ahead)
-        weights = weights + velocity
+        push = shortened(step, pull - ridge * ahead, 2 * longest)
+        before, weights = weights, shortened(1.0, ahead + push, longest)
+        velocity = weights - before
         if public_loss is not None:
             shares.observe(public_loss(weights * along))
         elif loss_shares is not None and shares.left:
             share = loss_shares.take()
             loss = float(run.release(problem.loss(weights, constant), share)[0])
+            loss *= LARGEST_LOSS / LEVELS * max(problem.class_weights) / scale.n_rows
             for cursor in (shares, loss_shares):
-                cursor.observe(loss / LEVELS * LARGEST_LOSS / scale.n_rows)
+                cursor.observe(loss)
     return weights * along
-
-
-def mean_loss(problem: Problem, rows: Any, codes: np.ndarray, weights: np.ndarray) -> float:
-    """Mean hinge loss on public rows.
-
-    Parameters
-    ----------
-    problem : Problem
-    rows : ndarray or CSR matrix of shape (n, n_columns)
-        In data units.
-    codes : ndarray of shape (n,), int
-        Places of their classes.
-    weights : ndarray of shape (n_blocks, n_columns + 1)
-    """
-    scores = np.asarray(rows @ weights[:, :-1].T) + weights[:, -1]
-    if scores.shape[1] == 1:
-        lead = np.where(codes == 1, scores[:, 0], -scores[:, 0])
-    else:
-        here = np.arange(len(codes)), codes
-        own = scores[here]
-        scores[here] = -np.inf
-        lead = own - scores.max(axis=1)
-    return float(np.mean(np.asarray(problem.class_weights)[codes] * np.maximum(1 - lead, 0)))

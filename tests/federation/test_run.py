@@ -22,10 +22,12 @@ from sklearn_fedpriv.federation import Federation, Party
 from sklearn_fedpriv.federation._messages import Ask, noise_of, sum_task
 from sklearn_fedpriv.federation._party import PartyRun, answer, one_thread, piece
 from sklearn_fedpriv.federation._query import MAX_ROWS
+from sklearn_fedpriv.federation._terms import noise_for
 from sklearn_fedpriv.privacy import privacy_budget
 from sklearn_fedpriv.privacy._calibration import gaussian_budget, gaussian_epsilon
 from sklearn_fedpriv.privacy._events import GaussianEvent, PureEvent
 from sklearn_fedpriv.privacy._ledger import PlannedRelease, budget
+from sklearn_fedpriv.privacy._randomness import Stream
 from sklearn_fedpriv.secure import PaillierSum, PlainSum
 from sklearn_fedpriv.secure._protocol import Binding, OpenRequest
 from tests.federation.toys import (
@@ -173,6 +175,34 @@ def test_an_overflow_is_refused_before_anything_is_charged():
             Federation(parties).start(budget(1e30, 1e-5), plan(ToySum(3, 1.0)))
         assert ceiling.spent == (0.0, 0.0)
     assert all(party.ledger.entries == [] for party in parties)
+
+
+def test_the_smallest_share_of_a_plan_sizes_the_words():
+    parties = [Party(*pair) for pair in rows()]
+    planned = plan(ToyCount(), 2)[0]
+    Federation(rows()).start(ONE, [planned])
+    Federation(rows()).start(ONE, [replace(planned, smallest=HALF)])
+    with pytest.raises(RangeOverflow, match="bits and there are 64"):
+        Federation(parties).start(ONE, [replace(planned, smallest=Fraction(1, 2**140))])
+    assert all(party.ledger.entries == [] for party in parties)
+
+
+@pytest.mark.parametrize("smallest", [Fraction(0), Fraction(-1, 2), Fraction(3, 4)])
+def test_the_smallest_share_of_a_plan_is_a_part_of_its_share(smallest):
+    with pytest.raises(ValueError, match="positive and at most its share, 1/2"):
+        PlannedRelease("ToyCount", 2, Fraction(1, 2), 2, smallest=smallest)
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
+def test_large_noise_is_whole_words(mechanism):
+    """Above 2^45 ticks noise is drawn as Python ints."""
+    tiny = budget(1e-15, 1e-15, mechanism)
+    run = Federation(rows(), secure_sum="plain").start(tiny, plan(ToyCount()))
+    noise = noise_for(run.terms, ALL, 1, 1)
+    assert noise.sd(1) > 2**45
+    drawn = noise.draw(5, Stream(bytes(32)))
+    assert drawn.dtype == np.int64 and np.abs(drawn).max() > 2**45
+    run.release(ToyCount(), ALL)
 
 
 def test_a_bound_beyond_the_plan_is_refused():

@@ -119,6 +119,14 @@ def test_a_row_that_is_far_wrong_counts_as_much_as_any_other_wrong_one():
     assert case.ticks(X, np.array([0, 1]), None).tolist() == [LEVELS]
 
 
+def test_losses_are_weighted_like_the_gradients():
+    """The same row in a class of a quarter of the weight has a quarter of the loss."""
+    X, weights = hold(np.array([[1.0], [-1.0]]), 1.0), np.array([[0.5, 0.0]])
+    case = HingeLoss(*exact_weights(weights, 1.0), 0, (LEVELS // 4, LEVELS))
+    losses = [case.ticks(X[i : i + 1], np.array([i]), None)[0] for i in range(2)]
+    assert losses == [1.5 / 4 * LEVELS / LARGEST_LOSS, 1.5 * LEVELS / LARGEST_LOSS]
+
+
 def test_the_scale_is_counts_and_lengths():
     X = hold(np.array([[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]]), 1.0)
     answer = RowScale(True).ticks(X, None, None) / SCALE_LEVELS

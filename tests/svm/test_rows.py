@@ -85,6 +85,16 @@ def test_random_features_have_length_one_and_do_not_look_at_other_rows(n_compone
     assert np.array_equal(coded, coder.code(csr_matrix(X)))
 
 
+@pytest.mark.parametrize("n_components", [2, 4, 6, 8, 16, 32, 64, 500])
+@pytest.mark.parametrize("towards", [-np.inf, np.inf])
+def test_the_last_bit_of_a_sine_decides_nothing(n_components, towards, monkeypatch):
+    """Some values are whole before they are cut: with 4 components those of 45 degrees."""
+    expected = kernel_coder(n_components=n_components)._wave
+    sine = np.sin
+    monkeypatch.setattr(np, "sin", lambda angle: np.nextafter(sine(angle), towards))
+    assert np.array_equal(kernel_coder(n_components=n_components)._wave, expected)
+
+
 def test_a_kernel_that_is_too_narrow_for_exact_angles_is_refused():
     with pytest.raises(ValueError, match="gamma=1e[+]20 is too large"):
         kernel_coder(gamma=1e20).code(np.ones((1, 5)))

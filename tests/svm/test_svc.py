@@ -23,6 +23,7 @@ from sklearn_fedpriv.exceptions import (
 )
 from sklearn_fedpriv.preprocessing import PublicEncoder
 from sklearn_fedpriv.privacy import AdaptiveRounds, CustomNoise
+from sklearn_fedpriv.svm._training import shortened
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_fedpriv.exceptions.NotPrivateWarning")
 
@@ -177,6 +178,28 @@ def test_weights_of_classes_move_the_line(blobs):
     assert red[0] <= red[1] <= red[2] and red[0] < red[2]
 
 
+@pytest.mark.filterwarnings("ignore::sklearn_fedpriv.exceptions.NoiseWarning")
+@pytest.mark.parametrize("heavy", [1024, 1025, 5000, 1e90])
+def test_no_class_is_so_light_that_it_counts_for_nothing(blobs, heavy):
+    """Rows of the light classes still pull, as far as they can; and the user is told."""
+    model = svc(class_weight={"red": heavy}, epsilon=np.inf, n_rows_hint=600)
+    problem = model._problem(model._coder(4, ("blue", "green", "red")))
+    assert problem.class_levels == (1, 1, 1024)
+    query, _ = problem.gradient(problem.zeros(), 0)
+    X, y = blobs
+    X = model._coder(4, ("blue", "green", "red")).code(X)
+    assert query.ticks(X[y == "blue"], np.zeros((y == "blue").sum(), dtype=int), None).any()
+
+
+def test_weights_of_classes_that_are_too_far_apart_are_told_of(blobs):
+    with pytest.warns(NoiseWarning, match="above 1024 times another.*closer together") as told:
+        svc(class_weight={"red": 30.0, "blue": 0.02}).fit(parties_of(*blobs))
+    assert told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        svc(class_weight={"red": 1024.0}).fit(parties_of(*blobs))
+
+
 def test_an_intercept_can_be_left_out(blobs):
     X, y = blobs
     model = svc(fit_intercept=False).fit(parties_of(X, y))
@@ -210,6 +233,145 @@ def test_rounds_are_cut_by_a_public_loss_or_one_that_is_paid_for(blobs):
     assert paid.privacy_.epsilon == public.privacy_.epsilon == 0.5
     with pytest.raises(ValueError, match="without y_val"):
         svc().fit(parties, X_val=X)
+
+
+@pytest.mark.parametrize("loss_share", [1e-9, 0.0004, 0.3, 0.9996])
+def test_a_paid_loss_has_exactly_its_share(loss_share):
+    model = svc(noise_schedule=AdaptiveRounds(loss_share=loss_share))
+    plan = model._plan(model._problem(model._coder(4, (0, 1, 2))), public=False)
+    shares = {planned.query: planned.share for planned in plan.releases()}
+    assert sum(shares.values()) == 1
+    assert shares["HingeLoss"] == Fraction(str(loss_share)) * (1 - shares["RowScale"])
+
+
+@pytest.mark.parametrize(
+    ("X_val", "y_val", "message"),
+    [
+        ("X", None, "X_val came without y_val"),
+        (None, "y", "y_val came without X_val"),
+        ("X", "short", "inconsistent numbers of samples"),
+        ("X", "square", "1d array"),
+        ("X", "strange", r"such as 'violet'. Drop their rows"),
+        ("X", "numbers", "such as 1. Drop"),
+        ("narrow", "y", "2 features, but FederatedDPSVC is expecting 4"),
+        ("nan", "y", "contains NaN"),
+    ],
+)
+@pytest.mark.parametrize("schedule", [1.0, AdaptiveRounds()])
+@pytest.mark.parametrize("calibration", ["proved", "published"])
+def test_public_rows_are_checked_before_anything_is_charged(
+    blobs, X_val, y_val, message, schedule, calibration
+):
+    X, y = blobs
+    given = {
+        "X": X,
+        "y": y,
+        "narrow": X[:, :2],
+        "nan": np.full_like(X, np.nan),
+        "short": y[1:],
+        "square": np.array([y, y]).T,
+        "strange": np.where(y == "red", "violet", y),
+        "numbers": np.ones(len(y), dtype=int),
+        None: None,
+    }
+    federation = Federation(parties_of(X, y))
+    model = svc(noise_schedule=schedule, calibration=calibration, n_rows_hint=600)
+    with pytest.raises(ValueError, match=message):
+        model.fit(federation, X_val=given[X_val], y_val=given[y_val])
+    assert not any(party.ledger.entries for party in federation.parties)
+
+
+def test_labels_of_public_rows_are_not_taken_for_others_that_look_alike(blobs):
+    X, y = blobs
+    codes = np.unique(y, return_inverse=True)[1]
+    parties, settings = parties_of(X, codes), {"classes": [0, 1, 2], "epsilon": np.inf}
+    with pytest.raises(ValueError, match="such as '"):
+        svc(**settings).fit(parties, X_val=X, y_val=codes.astype(str))
+    svc(**settings).fit(parties, X_val=X, y_val=codes.astype(float))
+
+
+def test_a_loss_that_no_schedule_watches_is_not_computed(blobs, monkeypatch):
+    from sklearn_fedpriv.svm import _checks
+
+    seen = []
+    loss = _checks.mean_loss
+    monkeypatch.setattr(_checks, "mean_loss", lambda *args: seen.append(1) or loss(*args))
+    X, y = blobs
+    for schedule, rounds in ((0.9, 0), (AdaptiveRounds(patience=99), 30)):
+        svc(noise_schedule=schedule).fit(parties_of(X, y), X_val=X[:9], y_val=y[:9])
+        assert len(seen) == rounds
+
+
+def test_a_paid_loss_sees_the_weights_of_the_classes(blobs, monkeypatch):
+    """What the schedule hears is the mean weighted loss, whoever pays for it."""
+    from sklearn_fedpriv.privacy._schedules import Shares
+
+    X, y = blobs
+    heard = []
+    observe = Shares.observe
+    monkeypatch.setattr(
+        Shares, "observe", lambda self, loss: heard.append(loss) or observe(self, loss)
+    )
+    weight = {"red": 8.0, "blue": 2.0}
+    settings = {"class_weight": weight, "n_rows_hint": 600, "epsilon": np.inf, "n_rounds": 3}
+    # Steps so short that no loss passes 2, where the loss that is paid for ends.
+    settings |= {"noise_schedule": AdaptiveRounds(patience=9), "learning_rate": 0.01}
+    svc(**settings).fit(parties_of(X, y))
+    paid = heard[::2]  # told to two cursors
+    heard.clear()
+    svc(**settings).fit(parties_of(X, y), X_val=X, y_val=y)
+    # Each loss is rounded down to 1/512 of the largest weight.
+    assert np.all(paid <= np.array(heard[:2])) and paid == pytest.approx(heard[:2], abs=8 / 512)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "ratio", "n_rounds"),
+    [(1.0, 1e-5, 4.0, 30), (0.01, 1e-5, 4.0, 32), (0.01, 1e-5, 0.25, 32), (1e-11, 1e-11, 1.0, 3)],
+)
+@pytest.mark.parametrize("secure_sum", ["masks", "plain"])
+def test_rounds_with_huge_noise_fit_their_words(blobs, epsilon, delta, ratio, n_rounds, secure_sum):
+    """Shares of noise above 2^45 ticks, which are drawn as Python ints."""
+    settings = {"noise_schedule": ratio, "n_rounds": n_rounds, "secure_sum": secure_sum}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoiseWarning)
+        model = svc(epsilon=epsilon, delta=delta, **settings).fit(parties_of(*blobs))
+    assert np.isfinite(model.coef_).all()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_fedpriv.exceptions.UnprovenPrivacyWarning")
+@pytest.mark.parametrize("ratio", [4.0, 0.25])
+@pytest.mark.parametrize("calibration", ["proved", "published"])
+def test_noise_that_no_word_holds_is_refused_before_anything_is_charged(blobs, ratio, calibration):
+    """A round with 2^-62 of the budget, at an epsilon that leaves even rounds their words."""
+    federation = Federation(parties_of(*blobs))
+    settings = {"noise_schedule": ratio, "n_rounds": 32, "calibration": calibration}
+    settings |= {"epsilon": 1e-4 if calibration == "proved" else 1e-10, "n_rows_hint": 600}
+    with pytest.raises(RangeOverflow):
+        svc(**settings).fit(federation)
+    assert not any(party.ledger.entries for party in federation.parties)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        svc(**settings | {"noise_schedule": 1.0}).fit(federation)
+
+
+@pytest.mark.parametrize("learning_rate", [1e3, 1e12, 1e200, 1e308])
+@pytest.mark.parametrize("epsilon", [1.0, np.inf])
+def test_no_learning_rate_carries_the_weights_away(blobs, learning_rate, epsilon):
+    X, y = blobs
+    settings = {"epsilon": epsilon, "C": 10.0, "n_rows_hint": 600, "bound": 1000.0}
+    model = svc(learning_rate=learning_rate, **settings).fit(parties_of(1000 * X, y))
+    # |w|^2 / 2 is at most the loss of a zero model: C times the number of rows.
+    assert 0 < np.linalg.norm(model.coef_) <= (2 * 10.0 * 600) ** 0.5
+
+
+@pytest.mark.parametrize("longest", [1e-200, 1.0, 1e200])
+@pytest.mark.parametrize("factor", [1e-300, 1e-3, 2.0, 1e300])
+@pytest.mark.parametrize("size", [0.0, 1e-300, 1.0, 1e300])
+def test_a_shortened_vector_keeps_its_direction(factor, size, longest):
+    vector = size * np.array([0.6, -0.8])
+    short = shortened(factor, vector, longest)
+    wanted = min(Fraction(factor) * Fraction(size), Fraction(longest))
+    assert np.allclose(short, float(wanted) * np.array([0.6, -0.8]), rtol=1e-12, atol=1e-320)
 
 
 @pytest.mark.parametrize("schedule", [1.0, 0.9, AdaptiveRounds(0.7), AdaptiveRounds(0.7, 1.1)])
@@ -284,6 +446,7 @@ def test_facts_that_nobody_declared_make_the_report_conditional(blobs):
     [
         ({"class_weight": {"violet": 2.0}}, "class_weight of FederatedDPSVC must map"),
         ({"class_weight": {"red": -1.0}}, "positive numbers"),
+        ({"class_weight": {"red": 1e101}}, "from 1e-100 to 1e100"),
         ({"class_weight": "balanced"}, "is private. Give a dict"),
         ({"bound": 0.0}, "'bound' parameter"),
         ({"noise_schedule": 0.0}, "must be positive"),

@@ -73,7 +73,7 @@ class Plan:
                 sum(shares, Fraction(0)),
                 len(shares) * query.length,
                 query.bound,
-                min(shares),
+                smallest=min(shares),
             )
             for query, shares in planned
         ]

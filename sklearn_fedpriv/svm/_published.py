@@ -144,7 +144,7 @@ def published_plan(problem: Problem, shares: Shares) -> list[PlannedRelease]:
             Fraction(1),
             shares.left * query.length,
             query.squared_norm,
-            min(map(_share_of_epsilon, shares.planned())),
+            smallest=min(map(_share_of_epsilon, shares.planned())),
         )
     ]
 

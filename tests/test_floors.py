@@ -13,6 +13,7 @@ ROOT = Path(sklearn_fedpriv.__file__).parent
 FLOORS = {
     "exceptions": 0,
     "_sklearn": 0,
+    "_warnings": 0,
     "_wire": 0.5,
     "privacy": 1,
     "secure": 1,

@@ -1,6 +1,5 @@
 """What all federated estimators have in common."""
 
-import warnings
 from collections.abc import Sequence
 from fractions import Fraction
 from math import inf
@@ -11,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from sklearn_fedpriv._sklearn import Interval, StrOptions
+from sklearn_fedpriv._warnings import warn
 from sklearn_fedpriv.exceptions import NotPrivateWarning, UnprovenPrivacyWarning
 from sklearn_fedpriv.federation._federation import SECURE_SUMS, Federation
 from sklearn_fedpriv.federation._inputs import looks_like_parties
@@ -132,17 +132,12 @@ class FederatedMixin:
         name = type(self).__name__
         self._check_budget(mechanism)
         if self.epsilon == inf:
-            warnings.warn(
-                f"{name}(epsilon=inf) adds no noise: nothing is protected.",
-                NotPrivateWarning,
-                stacklevel=4,
-            )
+            warn(f"{name}(epsilon=inf) adds no noise: nothing is protected.", NotPrivateWarning)
         elif self.calibration == "published":
-            warnings.warn(
+            warn(
                 f"{name}(calibration='published') runs a published method that has no proof; its "
                 "report says epsilon = inf. Use calibration='proved' for a guarantee.",
                 UnprovenPrivacyWarning,
-                stacklevel=4,
             )
         return federation.start(
             budget(self.epsilon, self.delta, mechanism),

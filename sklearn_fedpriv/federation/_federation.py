@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from copy import copy
 from typing import Any
 
+from sklearn_fedpriv._warnings import warn
 from sklearn_fedpriv._wire import digest
 from sklearn_fedpriv.exceptions import FedPrivWarning, TooFewParties
 from sklearn_fedpriv.federation._messages import check_sizes
@@ -229,7 +230,7 @@ class Federation:
                     )
         for (category, text), names in heard.items():
             who = "Party" if len(names) == 1 else "Parties"
-            warnings.warn(f"{who} {', '.join(map(repr, names))}: {text}", category, stacklevel=6)
+            warn(f"{who} {', '.join(map(repr, names))}: {text}", category)
         return rows
 
 

@@ -6,7 +6,6 @@ line to paste, and makes the report conditional (G3). A federation of other mach
 """
 
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_fedpriv._warnings import warn
 from sklearn_fedpriv._wire import record
 from sklearn_fedpriv.exceptions import PublicFactWarning
 
@@ -103,12 +103,11 @@ class RowFacts:
         """One warning for the whole fit, if any fact was taken."""
         if self.names:
             line = ", ".join(f"{name}={value!r}" for name, value in self._arguments.items())
-            warnings.warn(
+            warn(
                 f"{', '.join(self.names)} were taken from the rows: epsilon holds only between "
                 "data sets that agree on them. Declare what is publicly known instead, for "
                 f"example {self.owner}({line}).",
                 PublicFactWarning,
-                stacklevel=4,
             )
 
 

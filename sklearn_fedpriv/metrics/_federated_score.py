@@ -1,6 +1,5 @@
 """A score of a fitted model on the parties' rows, from one release of bounded counts."""
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,6 +13,7 @@ from scipy.special import ndtri
 from sklearn.pipeline import Pipeline
 
 from sklearn_fedpriv._sklearn import n_rows_of, take_rows
+from sklearn_fedpriv._warnings import warn
 from sklearn_fedpriv._wire import record
 from sklearn_fedpriv.exceptions import LocalFailure, NotPrivateWarning
 from sklearn_fedpriv.federation._estimator import check_epsilon
@@ -338,11 +338,7 @@ def federated_score(
     federation = gather_as_is(_Trust(min_honest, max_dropouts, secure_sum, n_jobs), X, y, parties)
     _check_labels(federation, known)
     if epsilon == inf:
-        warnings.warn(
-            "federated_score(epsilon=inf) adds no noise: nothing is protected.",
-            NotPrivateWarning,
-            stacklevel=2,
-        )
+        warn("federated_score(epsilon=inf) adds no noise: nothing is protected.", NotPrivateWarning)
     run = federation.start(
         budget(epsilon, delta, "gaussian"),
         [PlannedRelease(type(query).__name__, 1, Fraction(1), query.length, query.squared_norm)],

@@ -1,7 +1,6 @@
 """What both searches share: everything but where the candidates come from."""
 
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from fractions import Fraction
@@ -16,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_fedpriv._sklearn import HasMethods, Interval, StrOptions, fit_context
+from sklearn_fedpriv._warnings import warn
 from sklearn_fedpriv.exceptions import NotPrivateWarning, SelectionNoiseWarning
 from sklearn_fedpriv.federation._estimator import FEDERATED_CONSTRAINTS, FederatedMixin
 from sklearn_fedpriv.federation._federation import Federation
@@ -245,14 +245,13 @@ class DPHypeSearch(FederatedMixin, MetaEstimatorMixin, BaseEstimator):
         if electorate.odds(votes, self.epsilon)[0] >= GOOD_ODDS:
             return
         seen = preview_of(electorate, self.n_votes, self.epsilon)
-        warnings.warn(
+        warn(
             f"A candidate that all {seen.n_parties} parties prefer would win with probability "
             f"{seen.probability:.2f} only ({seen.ideal_probability:.2f} if no share of noise made "
             f"up for known or missing ones): noise of {seen.noise_sd:.3g} votes. From epsilon "
             f"{seen.good_epsilon:.2g} on it would be {GOOD_ODDS:g}. Otherwise offer fewer "
             "candidates, or choose on public data.",
             SelectionNoiseWarning,
-            stacklevel=4,
         )
 
     def _planned_cost(self) -> tuple[Exact, Exact]:
@@ -272,11 +271,10 @@ class DPHypeSearch(FederatedMixin, MetaEstimatorMixin, BaseEstimator):
     def _refit(self, federation: Federation) -> None:
         best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
         if not takes_federations(best):
-            warnings.warn(
+            warn(
                 f"The refit of {type(best).__name__} reads the parties' rows without noise: only "
                 "the selection is private. Search over a federated estimator, or set refit=False.",
                 NotPrivateWarning,
-                stacklevel=4,
             )
         selection, self.privacy_ = self.privacy_, void(self.privacy_)
         try:

@@ -1,6 +1,5 @@
 """Settings and public rows, checked before anything is charged."""
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from numbers import Real
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
+from sklearn_fedpriv._warnings import warn
 from sklearn_fedpriv.exceptions import NoiseWarning
 from sklearn_fedpriv.svm._queries import LEVELS
 from sklearn_fedpriv.svm._rows import ROW_TICKS, RowCoder
@@ -40,12 +40,11 @@ def check_class_weight(given: Any, classes: tuple, name: str) -> tuple[float, ..
         )
     weights = tuple(float(given.get(label, 1.0)) for label in classes)
     if max(weights) > LEVELS * min(weights):
-        warnings.warn(
+        warn(
             f"class_weight of {name} has a weight above {LEVELS} times another. The noise is "
             f"sized for the largest, and lighter ones count as 1/{LEVELS} of it. Bring them closer "
             "together, unless the light classes should hardly count.",
             NoiseWarning,
-            stacklevel=5,
         )
     return weights
 

@@ -1,12 +1,12 @@
 """Rounds of noisy subgradients, with steps that the noise cannot carry away."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
 
+from sklearn_fedpriv._warnings import warn
 from sklearn_fedpriv._wire import record
 from sklearn_fedpriv.exceptions import NoiseWarning
 from sklearn_fedpriv.federation._run import Run
@@ -194,12 +194,11 @@ def train(
     if run.terms.budget.private and drowned(
         noise_in_mean(problem, unit, sds, scale.n_rows), scale.length
     ):
-        warnings.warn(
+        warn(
             "The noise is expected to drown the gradients: the model may be no better than a "
             "guess. preview(n_parties, n_rows, n_features) names the epsilon from which they stand "
             "out.",
             NoiseWarning,
-            stacklevel=5,
         )
 
     blocks = 1 if problem.n_blocks == 1 else 2

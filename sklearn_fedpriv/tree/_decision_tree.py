@@ -1,6 +1,5 @@
 """A decision tree from one private histogram a level."""
 
-import warnings
 from fractions import Fraction
 from numbers import Integral
 from typing import ClassVar
@@ -10,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_fedpriv._sklearn import Interval, StrOptions, fit_context
+from sklearn_fedpriv._warnings import warn
 from sklearn_fedpriv.exceptions import NoiseWarning
 from sklearn_fedpriv.federation._estimator import FEDERATED_CONSTRAINTS, FederatedMixin
 from sklearn_fedpriv.federation._inputs import gather
@@ -54,11 +54,10 @@ def grow(
         return run.noise_sd(n_features, n_features, share / int(depth))
 
     if not stands_out(n_rows, sd_at(max_depth or 1)):
-        warnings.warn(
+        warn(
             "The noise is expected to drown the rows: the tree may be no better than a guess. "
             "preview(n_parties, n_rows, n_features) names the epsilon from which splits show.",
             NoiseWarning,
-            stacklevel=5,
         )
     if max_depth is None:
         max_depth = planned_depth(n_rows, sd_at)

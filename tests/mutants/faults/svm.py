@@ -191,14 +191,14 @@ FAULTS = [
     Fault(
         "G12-words-sized-for-the-mean-share",
         PLANNING,
-        "                min(shares),\n",
+        "                smallest=min(shares),\n",
         "",
         (f"{T_SVC}::test_noise_that_no_word_holds_is_refused_before_anything_is_charged",),
     ),
     Fault(
         "G12-words-of-the-published-method-sized-for-the-mean-share",
         PUBLISHED,
-        "            min(map(_share_of_epsilon, shares.planned())),\n",
+        "            smallest=min(map(_share_of_epsilon, shares.planned())),\n",
         "",
         (f"{T_SVC}::test_noise_that_no_word_holds_is_refused_before_anything_is_charged",),
     ),

@@ -90,7 +90,7 @@ class ToyHostile(RowQuery):
     def contributions(self, X, y):
         if self.fails:
             raise KeyError(f"secret {X[0, 0]}")
-        return np.full((X.shape[0], self.length), 1e300)
+        return np.where(np.arange(X.shape[0]) % 2, 1e300, 1e4)[:, None] * np.ones(self.length)
 
 
 @record

@@ -92,8 +92,9 @@ FAULTS = [
     Fault(
         "G6-local-fits-before-the-charge",
         BASE,
-        "        run = self._start(\n",
-        "        [code.score(0, *r) for r in federation.rows]\n        run = self._start(\n",
+        "        check_cost(federation, *self._cost_with(candidates))\n",
+        "        [code.score(0, *r) for r in federation.rows]\n"
+        "        check_cost(federation, *self._cost_with(candidates))\n",
         (f"{T_SEARCH}::test_G6_nothing_runs_in_a_party_before_everybody_is_charged",),
     ),
     Fault(

@@ -7,8 +7,8 @@ where a fitted model is the code.
 
 import sys
 from collections.abc import Iterable, Mapping
-from functools import partial
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
+from functools import cached_property, partial
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -85,7 +85,13 @@ class _Describer:
         if isinstance(value, FunctionType):
             cells = tuple(cell.cell_contents for cell in value.__closure__ or ())
             held = (value.__code__, value.__defaults__, value.__kwdefaults__, cells)
-            return ("function", self._named(value), self._all(held))
+            return ("function", self._named(value), self._all((*held, _used_by(value))))
+        if isinstance(value, property):
+            return ("property", self._all((value.fget, value.fset, value.fdel)))
+        if isinstance(value, staticmethod | classmethod):
+            return (kind, self(value.__func__))
+        if isinstance(value, cached_property):
+            return (kind, self(value.func))
         if isinstance(value, type | BuiltinFunctionType | np.ufunc):
             return ("named", self._named(value))
         return self._object(value)
@@ -96,7 +102,11 @@ class _Describer:
         self.packages.add(module.split(".")[0])
         name = f"{module}.{getattr(value, '__qualname__', value.__name__)}"
         if isinstance(value, type) and (module == "__main__" or "<locals>" in name):
-            body = {k: v for k, v in vars(value).items() if not k.startswith("__") or callable(v)}
+            body = {
+                k: v
+                for k, v in vars(value).items()
+                if not k.startswith(("__", "_abc_")) or callable(v)
+            }
             return (name, self._all(value.__bases__), self(body))
         return name
 
@@ -110,8 +120,19 @@ class _Describer:
             return (name, str(value), self(arrays))
         if hasattr(value, "__dict__"):
             return (name, self(vars(value)))
-        _, *held = value.__reduce_ex__(4)  # compiled: what it would be built from again
-        return (name, self._all(held))
+        try:
+            held = value.__reduce_ex__(4)  # compiled: what it would be built from again
+        except TypeError:  # a lock, a file: nothing that a party could compare
+            return (name,)
+        return (name, held if isinstance(held, str) else self._all(held[1:]))
+
+
+def _used_by(function: FunctionType) -> dict[str, Any]:
+    """What a function of a script uses of the script; modules have versions instead."""
+    if function.__module__ != "__main__":
+        return {}
+    found = {name: function.__globals__.get(name) for name in function.__code__.co_names}
+    return {name: value for name, value in found.items() if not isinstance(value, ModuleType)}
 
 
 def _sorted(items: Iterable[Any]) -> tuple:

@@ -29,6 +29,7 @@ from sklearn.utils.validation import validate_data
 from sklearn_fedpriv._sklearn import get_feature_names, inside_search, n_rows_of, take_rows
 from sklearn_fedpriv.federation._federation import Federation, as_secure_sum
 from sklearn_fedpriv.federation._party import Party
+from sklearn_fedpriv.federation._public_facts import cells_of
 from sklearn_fedpriv.federation._query import MAX_ROWS
 
 _FORMS = (
@@ -207,6 +208,9 @@ def _validated(
     required = get_tags(estimator).target_tags.required
     table = X
     try:
+        X = cells_of(X) if check_params.get("dtype", "numeric") is None else X
+        for values in (X, y):
+            cells_of(values)
         if required:
             X, y = validate_data(estimator, X, y, reset=i == 0, **check_params)
         else:

@@ -321,13 +321,34 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+class _InsideOf(type):
+    """Takes every warning for one of its kind, in threads that are inside of ``silence``."""
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return getattr(_thread, "silent", 0) > 0
+
+
+class _Local(Warning, metaclass=_InsideOf):
+    """What a party's local work warns of."""
+
+
+_thread = threading.local()
+
+
 @contextmanager
-def _no_warnings() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+def silence() -> Iterator[None]:
+    """No warnings from this thread (G24).
+
+    The filter that is left behind passes over other threads and later calls. Filters that were set
+    and restored would be those of all threads: another's could be put back, ours for good.
+    """
+    warnings.simplefilter("ignore", _Local)
+    _thread.silent = getattr(_thread, "silent", 0) + 1
+    try:
         yield
+    finally:
+        _thread.silent -= 1
 
 
 # Numerical libraries on one thread, so that floats add up in one order (G21).
 one_thread = _WhileInside(lambda: _controller().limit(limits=1))
-silence = _WhileInside(_no_warnings)

@@ -151,7 +151,7 @@ def resolve_classes(
             f"classes of {facts.owner} must be at least two distinct labels; got {classes!r}."
         )
     for name, present in zip(parties, labels, strict=True):
-        if not np.isin(present, declared).all():
+        if (label_codes(present, declared) < 0).any():
             raise ValueError(
                 f"Party {name!r} holds labels outside classes={declared.tolist()} of "
                 f"{facts.owner}. Declare every class, or correct the labels."
@@ -249,8 +249,49 @@ def resolve_columns(
     return tuple(columns)
 
 
+def cells_of(table: Any) -> Any:
+    """A table whose cells keep their own types, and none of which is a date.
+
+    numpy turns all rows of a list into texts if one cell is a text, and the unit of all dates is
+    that of the finest: either would recode every row for one record.
+    """
+    if isinstance(table, list | tuple):
+        try:
+            kind: str = np.asarray(table).dtype.kind
+        except ValueError:  # rows of unequal length: scikit-learn's to refuse
+            return table
+        table = np.asarray(table, dtype=object) if kind in "US" else table
+        kinds: set[Any] = {kind}
+    else:
+        dtypes: Any = getattr(table, "dtypes", getattr(table, "dtype", None))
+        columns = list(dtypes) if hasattr(dtypes, "__iter__") else [dtypes]
+        kinds = {getattr(dtype, "kind", None) for dtype in columns}
+    if kinds & {"m", "M"}:
+        raise TypeError(
+            "dates and durations have no unit of their own; convert them to numbers first, such "
+            "as days since a fixed day."
+        )
+    return table
+
+
+def label_codes(labels: Any, classes: np.ndarray) -> np.ndarray:
+    """Index of each label among the classes, -1 for one that is not there, value by value."""
+    known = {label: code for code, label in enumerate(np.asarray(classes).tolist())}
+    values = np.asarray(labels, dtype=object).ravel().tolist()
+    return np.array([known.get(value, -1) for value in values], dtype=np.int64)
+
+
+def known_codes(labels: Any, classes: Sequence) -> np.ndarray:
+    """The same where every label is known, or an error without the label."""
+    codes = label_codes(labels, np.asarray(classes))
+    if (codes < 0).any():
+        raise ValueError(f"There are labels outside the classes {list(classes)}. Declare them all.")
+    return codes
+
+
 def as_numbers(values: np.ndarray) -> np.ndarray | None:
     """The column as float64, or None if it holds texts that are no numbers."""
+    cells_of(values)
     try:
         return values.astype(np.float64)
     except ValueError:
@@ -259,6 +300,7 @@ def as_numbers(values: np.ndarray) -> np.ndarray | None:
 
 def as_texts(values: np.ndarray) -> np.ndarray:
     """The column as texts, each made from its own value alone."""
+    cells_of(values)
     if values.dtype.kind == "f":
         values = values.astype(np.float64)
     elif values.dtype == object:

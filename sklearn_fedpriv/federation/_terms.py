@@ -179,8 +179,8 @@ class Noise:
     def sd(self, n_shares: int) -> float:
         """Standard deviation of the sum of so many shares, in ticks of the unscaled answer."""
         if self.polya:
-            a = float(self.share)
-            variance = 2 * a / (1 - a) ** 2 / self.polya  # of one Polya share
+            a = self.share  # a fraction: 1 - a may be tiny
+            variance = float(2 * a / (1 - a) ** 2 / self.polya)  # of one Polya share
         else:
             variance = float(self.share)
         return (n_shares * variance) ** 0.5 / self.scale

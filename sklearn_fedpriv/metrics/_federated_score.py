@@ -20,6 +20,7 @@ from sklearn_fedpriv.federation._estimator import check_epsilon
 from sklearn_fedpriv.federation._federation import Federation
 from sklearn_fedpriv.federation._fingerprint import fingerprint_of
 from sklearn_fedpriv.federation._inputs import gather_as_is
+from sklearn_fedpriv.federation._public_facts import cells_of, label_codes
 from sklearn_fedpriv.federation._query import RowQuery
 from sklearn_fedpriv.preprocessing import PublicEncoder
 from sklearn_fedpriv.privacy._ledger import PlannedRelease, budget
@@ -119,21 +120,15 @@ class Predictor:
     def outcomes(self, X: Any, y: Any) -> np.ndarray:
         """Index of true and predicted class of each row, -1 for an unknown one."""
         assert self.classes is not None
-        truth = _codes(np.asarray(y), self.classes)
-        said = [_codes(part, self.classes) for part in predictions_by_row(self.model, X)]
+        truth = label_codes(y, self.classes)
+        said = [label_codes(part, self.classes) for part in predictions_by_row(self.model, X)]
         return np.column_stack([truth, np.concatenate([truth[:0], *said])])
 
     def targets(self, X: Any, y: Any) -> np.ndarray:
         """True and predicted target of each row."""
-        truth = np.asarray(y, dtype=np.float64)
+        truth = np.asarray(cells_of(y), dtype=np.float64)
         said = [part.astype(np.float64) for part in predictions_by_row(self.model, X)]
         return np.column_stack([truth, np.concatenate([truth[:0], *said])])
-
-
-def _codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Index of each label among sorted classes, -1 for one that is not there."""
-    place = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
-    return np.where(classes[place] == labels, place, -1).astype(np.int64)
 
 
 def predictions_by_row(model: Any, X: Any) -> Iterator[np.ndarray]:
@@ -399,8 +394,10 @@ def _check_labels(federation: Federation, known: np.ndarray | None) -> None:
         if y is None:
             raise ValueError(f"Party {name!r} has no y; a score needs the rows' labels.")
         if n_rows_of(X) != n_rows_of(y):
-            raise ValueError(f"Party {name!r} has {n_rows_of(X)} rows and {n_rows_of(y)} labels.")
-        if known is not None and not np.isin(np.asarray(y), known).all():
+            raise ValueError(f"Party {name!r} has more or fewer labels than rows.")
+        for values in (X, y):
+            cells_of(values)
+        if known is not None and (label_codes(y, known) < 0).any():
             raise ValueError(
                 f"Party {name!r} holds labels outside the classes {known.tolist()}. Declare every "
                 "class: federated_score(..., classes=[...])."

@@ -14,6 +14,7 @@ from sklearn_fedpriv.federation._inputs import looks_like_parties, map_tables
 from sklearn_fedpriv.federation._public_facts import (
     Column,
     as_numbers,
+    cells_of,
     check_column,
     declared_columns,
 )
@@ -95,7 +96,7 @@ class EncodedColumns:
         names = getattr(X, "columns", None)
         if names is not None and tuple(map(str, names)) != self.names:
             raise ValueError(f"columns must be {list(self.names)}; got {list(names)}.")
-        X = np.asarray(X)
+        X = np.asarray(cells_of(X))
         if X.ndim != 2 or X.shape[1] != len(self.names):
             raise ValueError(f"X must have {len(self.names)} columns; got shape {X.shape}.")
         return self.encode(X), y
@@ -193,7 +194,8 @@ class PublicEncoder(TransformerMixin, BaseEstimator):
         else:
             tables = [X]
         checked = [
-            validate_data(self, table, dtype=None, reset=i == 0) for i, table in enumerate(tables)
+            validate_data(self, cells_of(table), dtype=None, reset=i == 0)
+            for i, table in enumerate(tables)
         ]
         names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
         columns = declared_columns(self.categories, self.bounds, [str(name) for name in names])
@@ -257,7 +259,7 @@ class PublicEncoder(TransformerMixin, BaseEstimator):
         return list(input_features)
 
     def _encode(self, table):
-        return self._step.encode(validate_data(self, table, dtype=None, reset=False))
+        return self._step.encode(validate_data(self, cells_of(table), dtype=None, reset=False))
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "_step")

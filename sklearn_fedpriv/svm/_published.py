@@ -112,6 +112,11 @@ def check_published(
             "calibration='published' takes the rows of a party for publicly known, and its noise "
             "shrinks with them; got n_rows_hint=None. Give n_rows_hint, the rows of all parties."
         )
+    if n_rows_hint < n_parties:
+        raise ValueError(
+            f"n_rows_hint counts the rows of all {n_parties} parties and must be at least as many; "
+            f"got {n_rows_hint}."
+        )
     if parties_per_round is not None and parties_per_round > n_parties:
         raise ValueError(
             f"parties_per_round must be at most the number of parties, {n_parties}, or None for "

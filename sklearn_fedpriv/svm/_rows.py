@@ -18,6 +18,7 @@ from scipy.special import ndtri
 
 from sklearn_fedpriv._wire import record
 from sklearn_fedpriv.exceptions import LongRowsWarning
+from sklearn_fedpriv.federation._public_facts import known_codes
 from sklearn_fedpriv.federation._query import blocks_of
 from sklearn_fedpriv.privacy._randomness import Stream, derive_key
 
@@ -145,7 +146,7 @@ class RowCoder:
                 LongRowsWarning,
                 stacklevel=2,
             )
-        return self.code(X), np.searchsorted(np.asarray(self.classes), y)
+        return self.code(X), known_codes(y, self.classes)
 
     @cached_property
     def _wave(self) -> np.ndarray:

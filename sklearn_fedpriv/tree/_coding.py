@@ -7,7 +7,7 @@ import numpy as np
 
 from sklearn_fedpriv._wire import record
 from sklearn_fedpriv.exceptions import UnknownValueWarning
-from sklearn_fedpriv.federation._public_facts import Column, as_numbers
+from sklearn_fedpriv.federation._public_facts import Column, as_numbers, known_codes
 
 
 @record
@@ -56,7 +56,7 @@ class TableCoder:
                 UnknownValueWarning,
                 stacklevel=2,
             )
-        return codes, np.searchsorted(np.asarray(self.classes), y)
+        return codes, known_codes(y, self.classes)
 
     def edges(self, column: Column) -> np.ndarray:
         """Inner edges of the bins of a numeric column, shape (n_bins - 1,)."""

@@ -1,12 +1,16 @@
 """Public facts in all their spellings, and what happens when one is left out."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sklearn_fedpriv.exceptions import PublicFactWarning
 from sklearn_fedpriv.federation._public_facts import (
     Column,
     RowFacts,
+    cells_of,
+    known_codes,
+    label_codes,
     resolve_classes,
     resolve_columns,
 )
@@ -145,6 +149,50 @@ def test_texts_of_one_party_and_numbers_of_another_are_one_category():
     facts = RowFacts("Tree", local=True)
     [column] = resolve_columns(None, None, rows, ["a", "b"], ["kind"], facts)
     assert column.categories == ("1", "2", "red")
+
+
+DAYS = np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[D]")
+
+
+@pytest.mark.parametrize(
+    "table", [DAYS, [[day] for day in DAYS], DAYS - DAYS[0]], ids=["days", "list", "spans"]
+)
+def test_G7_dates_have_no_unit_and_are_refused(table):
+    """One record with an hour would turn the days of all others into hours."""
+    with pytest.raises(TypeError, match="convert them to numbers"):
+        cells_of(table)
+    frame = pd.DataFrame({"a": [1, 2], "when": pd.to_datetime(["2020-01-01", "2020-01-02"])})
+    for values in (frame, frame["when"], frame[["when"]]):
+        with pytest.raises(TypeError, match="convert them to numbers"):
+            cells_of(values)
+    assert cells_of(frame[["a"]]) is not None and cells_of(frame["a"]) is not None
+
+
+def test_G7_cells_of_a_list_keep_their_types():
+    rows = [[np.float32(0.1), 1], [0.5, "2"]]
+    cells = cells_of(rows)
+    assert cells.dtype == object and isinstance(cells[0, 0], np.float32)
+    assert cells_of([[0.1, 1]]) == [[0.1, 1]] and cells_of([[1], [1, 2]]) == [[1], [1, 2]]
+
+
+@pytest.mark.parametrize("labels", [[3, 1, "2"], np.array(["3", "1"]), [3, None], [True, "x"]])
+def test_G7_one_text_among_labels_recodes_nobody(labels):
+    """numpy compares texts with numbers by their spelling, and sorts them by it."""
+    classes = np.arange(25)
+    codes = label_codes(labels, classes)
+    for label, code in zip(labels, codes, strict=True):
+        assert code == label_codes([label], classes)[0]
+    with pytest.raises(ValueError, match="outside the classes"):
+        known_codes(labels, tuple(range(25)))
+    facts = RowFacts("Tree", local=True)
+    rows = [(np.zeros((30, 1)), np.append(np.arange(29) % 25, "3"))]
+    with pytest.raises(ValueError, match="holds labels outside"):
+        resolve_classes(list(range(25)), rows, ["a"], facts)
+
+
+def test_labels_are_coded_by_their_value():
+    assert label_codes([2.0, np.int64(1), True, 7], np.array([1, 2])).tolist() == [1, 0, 0, -1]
+    assert known_codes(np.array([["b"], ["a"]]), ("a", "b")).tolist() == [1, 0]
 
 
 def test_classes_are_the_union_or_the_declared_ones():

@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import threading
+import warnings
 from dataclasses import replace
 from fractions import Fraction
 from math import inf
@@ -20,7 +22,7 @@ from sklearn_fedpriv.exceptions import (
 )
 from sklearn_fedpriv.federation import Federation, Party
 from sklearn_fedpriv.federation._messages import Ask, noise_of, sum_task
-from sklearn_fedpriv.federation._party import PartyRun, answer, one_thread, piece
+from sklearn_fedpriv.federation._party import PartyRun, answer, one_thread, piece, silence
 from sklearn_fedpriv.federation._query import MAX_ROWS
 from sklearn_fedpriv.federation._terms import noise_for
 from sklearn_fedpriv.privacy import privacy_budget
@@ -116,6 +118,34 @@ def test_a_failing_party_is_named_without_its_rows():
         run.release(query, ALL)
     assert "secret" not in str(info.value)
     assert info.value.__context__ is info.value.__cause__ is None
+
+
+def test_G24_silence_is_of_one_thread_and_leaves_nothing_behind():
+    """Another thread's filters, saved inside and restored outside, once silenced all for good."""
+    inside, outside = threading.Event(), threading.Event()
+    heard = []
+
+    def other():
+        with warnings.catch_warnings():
+            inside.set()
+            outside.wait(10)
+            warnings.warn("others are heard", UserWarning, stacklevel=1)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, *rest: heard.append(str(message))
+        with silence():
+            thread = threading.Thread(target=other)
+            thread.start()
+            inside.wait(10)
+            warnings.warn("secret", UserWarning, stacklevel=1)
+            with silence():
+                warnings.warn("secret", DeprecationWarning, stacklevel=1)
+            warnings.warn("secret", UserWarning, stacklevel=1)
+            outside.set()
+            thread.join()
+        warnings.warn("after", UserWarning, stacklevel=1)
+    assert heard == ["others are heard", "after"]
 
 
 def test_G24_nothing_stands_behind_an_error_of_ours():

@@ -210,6 +210,16 @@ def test_a_prediction_outside_the_classes_is_wrong(scoring):
     np.testing.assert_allclose(score.value, expected, atol=1e-12)
 
 
+def test_G7_one_label_that_is_a_text_is_refused():
+    clinic = Party(X, [*Y[:-1].tolist(), str(Y[-1])])
+    with pytest.raises(ValueError, match="labels outside"):
+        federated_score(MODEL, [clinic], classes=list(range(50)))
+    days = np.arange(900).astype("datetime64[D]")
+    with pytest.raises(TypeError, match="convert them to numbers"):
+        federated_score(LINE, [Party(X, days)], scoring="r2", bounds=(0, 900))
+    assert not clinic.ledger.entries
+
+
 def test_another_fitted_model_has_another_fingerprint():
     prints = {
         Predictor(LogisticRegression().fit(X, labels), MODEL.classes_).fingerprint

@@ -3,7 +3,10 @@
 import datetime
 import inspect
 import os
+import threading
 import warnings
+from abc import ABC, abstractmethod
+from functools import cached_property
 
 import numpy as np
 import pytest
@@ -189,7 +192,40 @@ def written_in_a_script(value):
     return type("Model", (), {"__module__": "__main__", "predict": predict})
 
 
+class Described(ABC):
+    weight = 1
+    lock = threading.Lock()
+
+    @property
+    def value(self):
+        return 1
+
+    @cached_property
+    def other(self):
+        return 2
+
+    @staticmethod
+    def third():
+        return 3
+
+    @abstractmethod
+    def fourth(self):
+        """Nothing."""
+
+
+def of_a_script(text):
+    names = {"__name__": "__main__", "np": np}
+    exec(text, names)
+    return names["score"]
+
+
+SCRIPT = "W = {}\ndef part(x): return {}\ndef score(m, X, y): return np.sum(W) * part(0)"
+
 DIFFERENT = [
+    of_a_script(SCRIPT.format(1, "x")),
+    of_a_script(SCRIPT.format(2, "x")),
+    of_a_script(SCRIPT.format(1, "-x")),
+    Described,
     scorer_of(1),
     scorer_of(2),
     signed(sign=1),

@@ -2,7 +2,7 @@
 
 import argparse
 
-from benchmarks import accounting, hype, masks, noise, paillier, svc, tree
+from benchmarks import accounting, hype, masks, neural_network, noise, paillier, svc, tree
 
 BENCHMARKS = {
     "tree": tree.main,
@@ -12,6 +12,7 @@ BENCHMARKS = {
     "paillier": paillier.main,
     "masks": masks.main,
     "hype": hype.main,
+    "neural_network": neural_network.main,
 }
 
 

@@ -2,6 +2,10 @@
 
 from sklearn_fedpriv.federation import Federation, Party
 from sklearn_fedpriv.model_selection import DPHypeRandomizedSearchCV, DPHypeSearchCV
+from sklearn_fedpriv.neural_network import (
+    FederatedDPNeuralNetClassifier,
+    FederatedDPNeuralNetRegressor,
+)
 from sklearn_fedpriv.privacy import PrivacyReport, compose, privacy_budget
 from sklearn_fedpriv.secure import MaskedSum, PaillierSum, PlainSum
 from sklearn_fedpriv.svm import FederatedDPSVC
@@ -13,6 +17,8 @@ __all__ = [
     "DPHypeRandomizedSearchCV",
     "DPHypeSearchCV",
     "FederatedDPDecisionTree",
+    "FederatedDPNeuralNetClassifier",
+    "FederatedDPNeuralNetRegressor",
     "FederatedDPSVC",
     "Federation",
     "MaskedSum",

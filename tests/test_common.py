@@ -8,10 +8,15 @@ from sklearn_fedpriv import (
     DPHypeRandomizedSearchCV,
     DPHypeSearchCV,
     FederatedDPDecisionTree,
+    FederatedDPNeuralNetClassifier,
+    FederatedDPNeuralNetRegressor,
     FederatedDPSVC,
 )
+from sklearn_fedpriv.neural_network import SmallNet
 from sklearn_fedpriv.preprocessing import PublicEncoder
 
+# Without noise and on all rows: most checks have too few rows to train on samples of them.
+NET = {"epsilon": 1e9, "sampling_rate": 1.0, "n_rows_hint": 200, "n_rounds": 60}
 ESTIMATORS = [
     FederatedDPDecisionTree(),
     FederatedDPDecisionTree(epsilon=1e6),
@@ -19,6 +24,8 @@ ESTIMATORS = [
     FederatedDPSVC(),
     FederatedDPSVC(epsilon=1e6),
     FederatedDPSVC(epsilon=1e6, kernel="rbf"),
+    FederatedDPNeuralNetClassifier(SmallNet, **NET),
+    FederatedDPNeuralNetRegressor(SmallNet, **NET),
     PublicEncoder(),
     DPHypeSearchCV(FederatedDPDecisionTree(epsilon=1e6, random_state=0), {"max_depth": [2, 4]}),
     DPHypeRandomizedSearchCV(Ridge(), {"alpha": [0.1, 1, 10]}, n_iter=2),

@@ -12,10 +12,13 @@ from sklearn_fedpriv import (
     DPHypeRandomizedSearchCV,
     DPHypeSearchCV,
     FederatedDPDecisionTree,
+    FederatedDPNeuralNetClassifier,
+    FederatedDPNeuralNetRegressor,
     FederatedDPSVC,
 )
 
 ESTIMATORS = [FederatedDPDecisionTree, FederatedDPSVC]
+NETS = [FederatedDPNeuralNetClassifier, FederatedDPNeuralNetRegressor]
 SEARCHES = [DPHypeSearchCV, DPHypeRandomizedSearchCV]
 PACKAGES = [
     "",
@@ -23,6 +26,7 @@ PACKAGES = [
     ".secure",
     ".federation",
     ".preprocessing",
+    ".neural_network",
     ".svm",
     ".tree",
     ".model_selection",
@@ -70,7 +74,7 @@ def test_every_parameter_is_documented_in_order(name, thing):
         assert parameters == described
 
 
-@pytest.mark.parametrize("estimator", [*ESTIMATORS, *SEARCHES])
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, *NETS, *SEARCHES])
 def test_an_estimator_states_its_guarantee(estimator):
     text = inspect.getdoc(estimator)
     # Not a section of its own: scikit-learn's HTML form of an estimator warns of unknown ones.

@@ -13,11 +13,13 @@ ROOT = Path(sklearn_fedpriv.__file__).parent
 FLOORS = {
     "exceptions": 0,
     "_sklearn": 0,
+    "_torch": 0,
     "_warnings": 0,
     "_wire": 0.5,
     "privacy": 1,
     "secure": 1,
     "federation": 2,
+    "neural_network": 3,
     "preprocessing": 3,
     "svm": 3,
     "tree": 3,
@@ -64,7 +66,7 @@ def test_imports_go_down(path):
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_extras_and_private_names_stay_behind_their_doors(path):
-    doors = {"phe": "_phe.py", "torch": "_torch.py", "skorch": "_torch.py", "flwr": "flower"}
+    doors = {"phe": "_phe.py", "torch": "_torch", "skorch": "_torch", "flwr": "flower"}
     for module, line in imports(path):
         top = module.split(".")[0]
         assert top not in doors or doors[top] in path.parts, f"{path}:{line} imports {module}"
@@ -89,3 +91,29 @@ def test_importing_the_package_loads_no_extra():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "[]"
+
+
+def test_trees_and_svcs_need_no_torch_and_nets_say_what_they_need():
+    code = (
+        "import sys\n"
+        "class Missing:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.split('.')[0] in ('torch', 'skorch'):\n"
+        "            raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, Missing())\n"
+        "from sklearn_fedpriv import FederatedDPDecisionTree, FederatedDPNeuralNetClassifier\n"
+        "from sklearn_fedpriv import FederatedDPSVC\n"
+        "from sklearn_fedpriv.datasets import load_hospitals\n"
+        "hospitals = load_hospitals()\n"
+        "FederatedDPDecisionTree(**hospitals.public).fit(hospitals.parties)\n"
+        "FederatedDPSVC(classes=hospitals.public['classes'], bound=5e3).fit(hospitals.parties)\n"
+        "net = FederatedDPNeuralNetClassifier(object, n_rows_hint=400, classes=[0, 1])\n"
+        "try:\n"
+        "    net.fit(hospitals.parties)\n"
+        "except ImportError as error:\n"
+        "    print(error)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert "pip install 'sklearn-fedpriv[torch]'" in result.stdout

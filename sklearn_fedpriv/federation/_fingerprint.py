@@ -80,14 +80,14 @@ class _Describer:
             return ("partial", self._all((value.func, value.args, value.keywords)))
         if isinstance(value, MethodType):
             return ("method", self._all((value.__func__, value.__self__)))
+        if isinstance(value, property):
+            return ("property", self._all((value.fget, value.fset, value.fdel)))
         if isinstance(value, CodeType):
             return (value.co_code, self._all(value.co_consts), value.co_names)
         if isinstance(value, FunctionType):
             cells = tuple(cell.cell_contents for cell in value.__closure__ or ())
             held = (value.__code__, value.__defaults__, value.__kwdefaults__, cells)
             return ("function", self._named(value), self._all((*held, _used_by(value))))
-        if isinstance(value, property):
-            return ("property", self._all((value.fget, value.fset, value.fdel)))
         if isinstance(value, staticmethod | classmethod):
             return (kind, self(value.__func__))
         if isinstance(value, cached_property):

@@ -74,6 +74,7 @@ def noise_of(terms: Terms, query: Query, share: Fraction) -> Noise:
         share,
         query.squared_sensitivity(terms.adjacency),
         query.sensitivity(terms.adjacency) if laplace else 0,
+        query.sampling_rate,
     )
 
 
@@ -88,7 +89,7 @@ def check_sizes(terms: Terms, server: ServerSide) -> None:
     for planned in terms.plan:
         smallest = planned.smallest or planned.share / planned.count
         for squared, share in product((1, planned.squared), (planned.share, smallest / 2)):
-            noise = noise_for(terms, share, squared, squared)
+            noise = noise_for(terms, share, squared, squared, planned.sampling_rate)
             noise = replace(noise, scale=4 * noise.scale)
             server.check(_task(terms, binding, b"", planned.length, squared, noise))
 

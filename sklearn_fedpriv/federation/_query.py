@@ -74,6 +74,10 @@ class Query(ABC):
     unit: ClassVar[str]
     integral: ClassVar[bool] = False
     proved: ClassVar[bool] = True
+    # Below 1, ``ticks`` sums over a Poisson sample that it draws from ``tools.stream``.
+    sampling_rate: Fraction = Fraction(1)
+    # How parties compute at one time, where the user has no say: "threads" or "processes".
+    prefer: ClassVar[str | None] = None
     length: int
     bound: Any
 
@@ -158,6 +162,18 @@ class RowQuery(Query):
             rows = self.contributions(X[part], None if y is None else y[part])
             total += self._bounded_ticks(rows).sum(axis=0)
         return total
+
+
+def poisson_sample(n_rows: int, rate: Fraction, stream: Stream) -> np.ndarray:
+    """Indices of a fresh sample: each row with probability ``rate``, by itself.
+
+    One 64-bit word a row decides, so the probability is ``rate`` rounded down to 64 bits. The size
+    of the sample is as secret as its members.
+    """
+    if rate == 1:
+        return np.arange(n_rows)
+    words = stream.uint64(n_rows)
+    return np.flatnonzero(words < np.uint64(rate.numerator * 2**64 // rate.denominator))
 
 
 class PartyQuery(Query):

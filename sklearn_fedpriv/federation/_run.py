@@ -119,7 +119,7 @@ class Run:
         pieces = Parallel(n_jobs=self._n_jobs, verbose=self._verbose if query.n_pieces else 0)(
             delayed(piece)(job, i) for job in jobs for i in range(query.n_pieces)
         )
-        answers = Parallel(n_jobs=self._n_jobs)(
+        answers = Parallel(n_jobs=self._n_jobs, prefer=query.prefer)(
             delayed(answer)(job, pieces[i * query.n_pieces : (i + 1) * query.n_pieces])
             for i, job in enumerate(jobs)
         )
@@ -154,6 +154,12 @@ class Run:
         alone = n == 1
         shares = "one share" if alone else f"{n} shares, {m} of them enough"
         mechanism = f"{_MECHANISMS[budget.mechanism]} noise in {shares}"
+        if terms.sampled:
+            step = terms.plan[0]
+            mechanism += (
+                f"; noise for {step.count} steps, each on a secret Poisson sample at rate "
+                f"{float(step.sampling_rate):.6g}"
+            )
         return PrivacyReport(
             epsilon=float(budget.epsilon) if proved else float("inf"),
             delta=float(budget.delta),

@@ -17,12 +17,19 @@ import gmpy2
 import numpy as np
 
 from sklearn_fedpriv._wire import digest, record
-from sklearn_fedpriv.exceptions import TooFewParties
+from sklearn_fedpriv.exceptions import BudgetExceeded, TooFewParties
 from sklearn_fedpriv.privacy._calibration import SMOOTHING_LOSS, gaussian_epsilon
-from sklearn_fedpriv.privacy._events import Event, GaussianEvent, PureEvent, UnprotectedEvent
-from sklearn_fedpriv.privacy._ledger import Budget, PlannedRelease
+from sklearn_fedpriv.privacy._events import (
+    Event,
+    GaussianEvent,
+    PureEvent,
+    SampledGaussianEvent,
+    UnprotectedEvent,
+)
+from sklearn_fedpriv.privacy._ledger import Budget, PlannedRelease, check_plan
 from sklearn_fedpriv.privacy._noise import discrete_gaussian, polya_share
 from sklearn_fedpriv.privacy._randomness import Stream
+from sklearn_fedpriv.privacy._sampling import sampled_epsilon, sampled_multiplier
 from sklearn_fedpriv.privacy._tails import gaussian_tail, polya_tail, ratio_for
 from sklearn_fedpriv.secure._protocol import SecureSum
 
@@ -94,10 +101,11 @@ class Terms:
             raise ValueError("The parties of the terms must be distinct and sorted.")
         if (self.unit, self.adjacency) not in NEIGHBOURS:
             raise ValueError(f"unit and adjacency must be one of {NEIGHBOURS}.")
-        if sum(planned.share for planned in self.plan) > 1:
-            raise ValueError("The plan's shares add up to more than the budget.")
-        if len({planned.query for planned in self.plan}) < len(self.plan):
-            raise ValueError("The plan names a kind of query twice.")
+        check_plan(self.plan, self.budget.mechanism)
+        if self.sampled and (self.unit, self.adjacency) != ("record", "add_remove"):
+            raise ValueError("Sampled steps protect a record that is added or removed.")
+        if self.sampled and self.calibration != "proved":
+            raise ValueError("Sampled steps are calibrated by proof only.")
         if self.calibration not in CALIBRATIONS:
             raise ValueError(f"calibration must be one of {CALIBRATIONS}.")
 
@@ -125,6 +133,19 @@ class Terms:
         return sum(planned.length for planned in self.plan)
 
     @property
+    def sampled(self) -> bool:
+        """Whether the plan is steps on Poisson samples."""
+        return bool(self.plan) and self.plan[0].sampling_rate < 1
+
+    @cached_property
+    def multiplier(self) -> Fraction:
+        """Noise of each sampled step, over its sensitivity."""
+        step, budget = self.plan[0], self.budget
+        return sampled_multiplier(
+            budget.epsilon, budget.delta, self.n_coordinates, step.sampling_rate, step.count
+        )
+
+    @property
     def unknown_shares(self) -> int:
         """How many shares alone carry the guarantee (G9).
 
@@ -143,13 +164,20 @@ class Terms:
             return float(self.budget.epsilon)
         if self.budget.mechanism == "laplace":
             return float(self.budget.epsilon) if m == 1 else inf
-        total = self.budget.total(self.n_coordinates)
-        assert isinstance(total, Fraction)
         # One share has variance (A + LOST) / m where all m have mu^2 A: see noise_for.
         smallest = max(_SMALLEST_TOTAL, _SMALLEST_SHARE * m)
-        worst = total * m * smallest / (smallest + LOST - LOST * m)
+        more = m * smallest / Fraction(smallest + LOST - LOST * m)
         loss = SMOOTHING_LOSS * self.n_coordinates
-        epsilon = gaussian_epsilon(worst, self.budget.delta * (1 - loss)) + float(2 * loss)
+        delta = self.budget.delta * (1 - loss)
+        if self.sampled:
+            step, grain = self.plan[0], 2**20
+            multiplier = Fraction(isqrt(int(self.multiplier**2 / more * grain**2)), grain)
+            epsilon = sampled_epsilon(multiplier, delta, step.sampling_rate, step.count)
+        else:
+            total = self.budget.total(self.n_coordinates)
+            assert isinstance(total, Fraction)
+            epsilon = gaussian_epsilon(total * more, delta)
+        epsilon += float(2 * loss)
         return max(epsilon, float(self.budget.epsilon))
 
 
@@ -210,7 +238,13 @@ def check_trust(n_parties: int, min_honest: int, max_dropouts: int) -> None:
         )
 
 
-def noise_for(terms: Terms, share: Fraction, squared: int | Fraction, absolute: int) -> Noise:
+def noise_for(
+    terms: Terms,
+    share: Fraction,
+    squared: int | Fraction,
+    absolute: int,
+    sampling_rate: Fraction = Fraction(1),
+) -> Noise:
     """Derive one party's share of the noise.
 
     Parameters
@@ -222,6 +256,9 @@ def noise_for(terms: Terms, share: Fraction, squared: int | Fraction, absolute: 
         Squared L2 sensitivity in ticks^2.
     absolute : int
         For Laplace noise, L1 sensitivity in ticks.
+    sampling_rate : Fraction
+        Below 1 for a step on a Poisson sample, whose noise follows from the number of steps and not
+        from a share.
     """
     budget, m = terms.budget, terms.unknown_shares
     proved = terms.calibration == "proved"
@@ -231,10 +268,18 @@ def noise_for(terms: Terms, share: Fraction, squared: int | Fraction, absolute: 
         epsilon = share * Fraction(budget.epsilon)
         pure = PureEvent(epsilon) if proved else UnprotectedEvent()
         return Noise(1, ratio_for(epsilon, absolute), m, pure)
-    wanted = _wanted_variance(terms, share, squared)
+    if sampling_rate < 1:
+        if not terms.sampled:
+            raise BudgetExceeded("The plan has no sampled steps.")
+        wanted = squared * terms.multiplier**2
+    else:
+        wanted = _wanted_variance(terms, share, squared)
     scale = _scale_for(wanted, m)
     variance = _rounded_up((wanted * scale**2 + (LOST if proved else 0)) / m)
-    charged = GaussianEvent(squared * scale**2 / (m * variance - LOST))
+    mu_squared = squared * scale**2 / (m * variance - LOST)
+    charged: Event = GaussianEvent(mu_squared)
+    if sampling_rate < 1:
+        charged = SampledGaussianEvent(sampling_rate, mu_squared)
     return Noise(scale, variance, 0, charged if proved else UnprotectedEvent())
 
 

@@ -28,6 +28,23 @@ class GaussianEvent:
 
 @record
 @dataclass(frozen=True)
+class SampledGaussianEvent:
+    """One step with Gaussian noise on a Poisson sample that nobody outside the party knows.
+
+    Each row is in the sample with probability ``sampling_rate``, by itself; ``mu_squared`` is that
+    of the same release without sampling.
+    """
+
+    sampling_rate: Fraction
+    mu_squared: Fraction
+
+    def __post_init__(self) -> None:
+        if not (self.mu_squared > 0 and 0 < self.sampling_rate < 1):
+            raise ValueError("mu_squared must be positive and sampling_rate in (0, 1)")
+
+
+@record
+@dataclass(frozen=True)
 class PureEvent:
     """One release with discrete Laplace noise: pure ``epsilon``."""
 
@@ -44,4 +61,4 @@ class UnprotectedEvent:
     """One release without noise, or with noise that proves nothing."""
 
 
-Event = GaussianEvent | PureEvent | UnprotectedEvent
+Event = GaussianEvent | SampledGaussianEvent | PureEvent | UnprotectedEvent

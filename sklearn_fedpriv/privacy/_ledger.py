@@ -13,7 +13,14 @@ from math import inf
 from sklearn_fedpriv._wire import record
 from sklearn_fedpriv.exceptions import BudgetExceeded
 from sklearn_fedpriv.privacy._calibration import Exact, exact, gaussian_budget
-from sklearn_fedpriv.privacy._events import Event, GaussianEvent, PureEvent, UnprotectedEvent
+from sklearn_fedpriv.privacy._events import (
+    Event,
+    GaussianEvent,
+    PureEvent,
+    SampledGaussianEvent,
+    UnprotectedEvent,
+)
+from sklearn_fedpriv.privacy._sampling import sampled_multiplier
 
 MECHANISMS = ("gaussian", "laplace")
 
@@ -82,6 +89,9 @@ class PlannedRelease:
     squared : int
         At most this squared L2 norm of one contribution, in ticks; it sizes the words of the sums
         before anything is charged.
+    sampling_rate : Fraction, default=1
+        Below 1, each release is a step on a fresh Poisson sample of the rows. Such steps are the
+        whole plan, all have the same noise, and the share is 1: see ``check_plan``.
     smallest : Fraction or None
         No release is to take less, as its noise would be larger; it sizes the words likewise.
         ``None`` is an even split of ``share``.
@@ -92,9 +102,12 @@ class PlannedRelease:
     share: Fraction
     length: int
     squared: int = 1
+    sampling_rate: Fraction = Fraction(1)
     smallest: Fraction | None = None
 
     def __post_init__(self) -> None:
+        if not 0 < self.sampling_rate <= 1:
+            raise ValueError(f"A plan's sampling_rate must be in (0, 1]; got {self.sampling_rate}.")
         if min(self.count, self.length, self.squared) < 1 or not 0 < self.share <= 1:
             raise ValueError(
                 f"A plan's count, length and squared must be at least 1 and its share in (0, 1]; "
@@ -104,6 +117,23 @@ class PlannedRelease:
             raise ValueError(
                 f"A plan's smallest share must be positive and at most its share, {self.share}; "
                 f"got {self.smallest}."
+            )
+
+
+def check_plan(plan: Sequence[PlannedRelease], mechanism: str) -> None:
+    """Refuse plans that no accountant here covers (G13).
+
+    Unsampled releases share a budget in any order and split. Sampled steps are counted instead:
+    the noise of each follows from how many there will be, so they have a plan for themselves.
+    """
+    if sum(planned.share for planned in plan) > 1:
+        raise ValueError("The plan's shares add up to more than the budget.")
+    if len({planned.query for planned in plan}) < len(plan):
+        raise ValueError("The plan names a kind of query twice.")
+    if any(planned.sampling_rate < 1 for planned in plan):
+        if len(plan) > 1 or plan[0].share != 1 or mechanism != "gaussian":
+            raise ValueError(
+                "Sampled steps need Gaussian noise and a plan for themselves, with a share of 1."
             )
 
 
@@ -119,7 +149,21 @@ class RunLedger:
     """
 
     def __init__(self, budget: Budget, plan: Sequence[PlannedRelease], owner: str) -> None:
-        self.total: Exact = budget.total(sum(planned.length for planned in plan))
+        check_plan(plan, budget.mechanism)
+        n_coordinates = sum(planned.length for planned in plan)
+        self._step: PlannedRelease | None = None  # the planned kind of sampled steps
+        self._multiplier = Fraction(0)
+        self.total: Exact = inf
+        if plan and plan[0].sampling_rate < 1:
+            self._step = plan[0]
+            if budget.private:  # steps are counted, in parts of the plan
+                self.total = Fraction(1)
+                step = self._step
+                self._multiplier = sampled_multiplier(
+                    budget.epsilon, budget.delta, n_coordinates, step.sampling_rate, step.count
+                )
+        else:
+            self.total = budget.total(n_coordinates)
         self.spent: Exact = Fraction(0)
         self.owner = owner
         self._left = {
@@ -137,12 +181,26 @@ class RunLedger:
     def _cost(self, event: Event) -> Exact:
         if isinstance(event, UnprotectedEvent):
             return inf
-        if not isinstance(event, self._kind):
+        if self._step is not None and isinstance(event, SampledGaussianEvent):
+            return self._cost_of_step(event, self._step)
+        if self._step is not None or not isinstance(event, self._kind):
             raise BudgetExceeded(
-                f"The ledger of {self.owner} was opened for {self._kind.__name__}s and refuses a "
+                f"The ledger of {self.owner} was opened for "
+                f"{(SampledGaussianEvent if self._step else self._kind).__name__}s and refuses a "
                 f"{type(event).__name__}."
             )
         return event.mu_squared if isinstance(event, GaussianEvent) else event.epsilon
+
+    def _cost_of_step(self, event: SampledGaussianEvent, planned: PlannedRelease) -> Fraction:
+        """One of the planned steps, if it is sampled as thinly and as noisy as they are."""
+        too_loud = event.mu_squared * self._multiplier**2 > 1
+        if event.sampling_rate > planned.sampling_rate or too_loud:
+            raise BudgetExceeded(
+                f"A step of {planned.query} has more rows or less noise than the plan of "
+                f"{self.owner} allows: the noise covers {planned.count} steps at sampling rate "
+                f"{float(planned.sampling_rate):g}."
+            )
+        return Fraction(1, planned.count)
 
     def check(self, query: str, event: Event, length: int, squared: int) -> None:
         """Raise ``BudgetExceeded`` if the release is outside the plan; spend nothing.

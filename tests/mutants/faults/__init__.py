@@ -5,7 +5,15 @@ A fault replaces one piece of text, which must occur exactly once in its file. T
 ``run.py`` plants them.
 """
 
-from tests.mutants.faults import federation, model_selection, privacy, secure, svm, tree
+from tests.mutants.faults import (
+    federation,
+    model_selection,
+    neural_network,
+    privacy,
+    secure,
+    svm,
+    tree,
+)
 from tests.mutants.faults.fault import Fault
 
 __all__ = ["FAULTS", "Fault"]
@@ -17,4 +25,5 @@ FAULTS = [
     *tree.FAULTS,
     *svm.FAULTS,
     *model_selection.FAULTS,
+    *neural_network.FAULTS,
 ]

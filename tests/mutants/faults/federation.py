@@ -131,8 +131,8 @@ FAULTS = [
     Fault(
         "G10-charged-less-than-it-costs",
         TERMS,
-        "charged = GaussianEvent(squared * scale**2 / (m * variance - LOST))",
-        "charged = GaussianEvent(squared * scale**2 / (m * variance))",
+        "mu_squared = squared * scale**2 / (m * variance - LOST)",
+        "mu_squared = squared * scale**2 / (m * variance)",
         (T_RULES,),
     ),
     Fault(

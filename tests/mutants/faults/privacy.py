@@ -158,7 +158,7 @@ FAULTS = [
     Fault(
         "G6-an-unknown-event-is-free",
         LEDGER,
-        "        if not isinstance(event, self._kind):",
+        "        if self._step is not None or not isinstance(event, self._kind):",
         "        if not isinstance(event, self._kind):\n            return Fraction(0)\n"
         "        if not isinstance(event, self._kind):",
         (T_LEDGER,),

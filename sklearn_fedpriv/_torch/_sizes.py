@@ -47,7 +47,8 @@ def equal_sizes(
         n_known = len(reference[0])
         draws = [torch.randint(n_known, (size,), generator=generator) for _ in range(_SHUFFLES)]
         orders = [order.to(X.device) for order in draws]
-        same = all(_same(signals(X[order], y[order]), reference, order) for order in orders)
+        found = [signals(X[order], y[order]) for order in orders]
+        same = all(_same(a, reference, order) for a, order in zip(found, orders, strict=True))
         if same and _same_beside_nan(signals, reference, X, y, orders[-1]):
             kept.append(size)
         elif not kept:

@@ -9,6 +9,7 @@ import numpy as np
 
 from sklearn_fedpriv._wire import record
 from sklearn_fedpriv.exceptions import LocalFailure
+from sklearn_fedpriv.federation._public_facts import known_codes
 from sklearn_fedpriv.federation._query import PartyQuery, Query, RowQuery, Tools, poisson_sample
 
 # Float errors of a sum, as a part of the clip norm: the noise covers so much (G8). How many rows
@@ -49,7 +50,7 @@ class NetRows:
     def apply(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows, and the index of each label or the targets."""
         if self.classes:
-            return self.rows(X), np.searchsorted(np.asarray(self.classes), y)
+            return self.rows(X), known_codes(y, self.classes)
         with np.errstate(over="ignore"):
             targets = np.asarray(y, dtype=np.float64 if self.double else np.float32)
         return self.rows(X), targets[:, None] if self.column else targets

@@ -2,7 +2,7 @@
 
 import argparse
 
-from benchmarks import accounting, hype, masks, neural_network, noise, paillier, svc, tree
+from benchmarks import accounting, cluster, hype, masks, neural_network, noise, paillier, svc, tree
 
 BENCHMARKS = {
     "tree": tree.main,
@@ -13,6 +13,7 @@ BENCHMARKS = {
     "masks": masks.main,
     "hype": hype.main,
     "neural_network": neural_network.main,
+    "cluster": cluster.main,
 }
 
 

@@ -1,5 +1,6 @@
 """scikit-learn-compatible federated estimators with differential privacy."""
 
+from sklearn_fedpriv.cluster import ClusteredDPClassifier, ClusteredDPRegressor
 from sklearn_fedpriv.federation import Federation, Party
 from sklearn_fedpriv.model_selection import DPHypeRandomizedSearchCV, DPHypeSearchCV
 from sklearn_fedpriv.neural_network import (
@@ -14,6 +15,8 @@ from sklearn_fedpriv.tree import FederatedDPDecisionTree
 __version__ = "0.1.0"
 
 __all__ = [
+    "ClusteredDPClassifier",
+    "ClusteredDPRegressor",
     "DPHypeRandomizedSearchCV",
     "DPHypeSearchCV",
     "FederatedDPDecisionTree",

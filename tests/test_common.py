@@ -5,6 +5,8 @@ from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_fedpriv import (
+    ClusteredDPClassifier,
+    ClusteredDPRegressor,
     DPHypeRandomizedSearchCV,
     DPHypeSearchCV,
     FederatedDPDecisionTree,
@@ -26,6 +28,9 @@ ESTIMATORS = [
     FederatedDPSVC(epsilon=1e6, kernel="rbf"),
     FederatedDPNeuralNetClassifier(SmallNet, **NET),
     FederatedDPNeuralNetRegressor(SmallNet, **NET),
+    ClusteredDPClassifier(epsilon=1e9),
+    ClusteredDPRegressor(epsilon=1e9),
+    ClusteredDPRegressor(mechanism="metric", noise_ratio=1e-4),
     PublicEncoder(),
     DPHypeSearchCV(FederatedDPDecisionTree(epsilon=1e6, random_state=0), {"max_depth": [2, 4]}),
     DPHypeRandomizedSearchCV(Ridge(), {"alpha": [0.1, 1, 10]}, n_iter=2),

@@ -9,6 +9,8 @@ from sklearn.pipeline import make_pipeline
 
 import sklearn_fedpriv
 from sklearn_fedpriv import (
+    ClusteredDPClassifier,
+    ClusteredDPRegressor,
     DPHypeRandomizedSearchCV,
     DPHypeSearchCV,
     FederatedDPDecisionTree,
@@ -16,9 +18,11 @@ from sklearn_fedpriv import (
     FederatedDPNeuralNetRegressor,
     FederatedDPSVC,
 )
+from sklearn_fedpriv.datasets import load_hospitals
 
 ESTIMATORS = [FederatedDPDecisionTree, FederatedDPSVC]
 NETS = [FederatedDPNeuralNetClassifier, FederatedDPNeuralNetRegressor]
+CLUSTERED = [ClusteredDPClassifier, ClusteredDPRegressor]
 SEARCHES = [DPHypeSearchCV, DPHypeRandomizedSearchCV]
 PACKAGES = [
     "",
@@ -26,12 +30,15 @@ PACKAGES = [
     ".secure",
     ".federation",
     ".preprocessing",
+    ".cluster",
     ".neural_network",
     ".svm",
     ".tree",
     ".model_selection",
     ".metrics",
     ".datasets",
+    ".audit",
+    ".plotting",
 ]
 LABELS = ("Unit:", "Sensitivity:", "Mechanism:", "Server sees:", "Not covered:")
 
@@ -74,7 +81,7 @@ def test_every_parameter_is_documented_in_order(name, thing):
         assert parameters == described
 
 
-@pytest.mark.parametrize("estimator", [*ESTIMATORS, *NETS, *SEARCHES])
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, *NETS, *CLUSTERED, *SEARCHES])
 def test_an_estimator_states_its_guarantee(estimator):
     text = inspect.getdoc(estimator)
     # Not a section of its own: scikit-learn's HTML form of an estimator warns of unknown ones.
@@ -109,6 +116,23 @@ def test_fitted_attributes_are_those_documented(estimator):
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_the_server_sees_the_queries_that_are_named(estimator):
     model = fitted(estimator)
+    named = re.search(r"Server sees: ([\w, ]+);", inspect.getdoc(estimator)).group(1)
+    assert {name for name, _ in model.privacy_.releases} <= set(named.split(", "))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_fedpriv.exceptions.NoiseWarning")
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("estimator", CLUSTERED)
+def test_what_a_clustered_fit_keeps_and_asks_is_documented(estimator, told):
+    hospitals = load_hospitals()
+    model = estimator(mechanism="metric", hide_membership=not told, n_rounds=2)
+    if "classes" in model.get_params():
+        model.set_params(classes=hospitals.public["classes"])
+    model.fit(hospitals.parties)
+    described = set(documented(section(inspect.getdoc(estimator), "Attributes")))
+    absent = {"feature_names_in_"} if told else {"feature_names_in_", "choices_"}
+    kept = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
+    assert kept == described - absent
     named = re.search(r"Server sees: ([\w, ]+);", inspect.getdoc(estimator)).group(1)
     assert {name for name, _ in model.privacy_.releases} <= set(named.split(", "))
 

@@ -17,7 +17,7 @@ from sklearn_fedpriv.federation._inputs import looks_like_parties
 from sklearn_fedpriv.federation._run import Run
 from sklearn_fedpriv.privacy._calibration import Exact, exact
 from sklearn_fedpriv.privacy._ceiling import active_ceilings, enter_ceilings
-from sklearn_fedpriv.privacy._ledger import PlannedRelease, budget
+from sklearn_fedpriv.privacy._ledger import Budget, PlannedRelease, budget
 from sklearn_fedpriv.privacy._randomness import seed_key
 from sklearn_fedpriv.secure._protocol import SecureSum
 
@@ -127,12 +127,19 @@ class FederatedMixin:
         unit: str = "record",
         adjacency: str = "add_remove",
         code: Any = None,
+        spends: Budget | None = None,
     ) -> Run:
-        """Begin the fit's releases under this estimator's budget; warn where nothing is proved."""
+        """Begin the fit's releases under this estimator's budget; warn where nothing is proved.
+
+        ``spends`` is the budget where it does not follow from ``epsilon`` and ``delta``.
+        """
         name = type(self).__name__
         self._check_budget(mechanism)
-        if self.epsilon == inf:
-            warn(f"{name}(epsilon=inf) adds no noise: nothing is protected.", NotPrivateWarning)
+        if spends is None:
+            spends = budget(self.epsilon, self.delta, mechanism)
+        if not spends.private:
+            setting = "noise_ratio=0" if mechanism == "metric" else "epsilon=inf"
+            warn(f"{name}({setting}) adds no noise: nothing is protected.", NotPrivateWarning)
         elif self.calibration == "published":
             warn(
                 f"{name}(calibration='published') runs a published method that has no proof; its "
@@ -140,7 +147,7 @@ class FederatedMixin:
                 UnprovenPrivacyWarning,
             )
         return federation.start(
-            budget(self.epsilon, self.delta, mechanism),
+            spends,
             plan,
             unit=unit,
             adjacency=adjacency,

@@ -13,7 +13,8 @@ from itertools import product
 from typing import Any
 
 from sklearn_fedpriv._wire import digest, record
-from sklearn_fedpriv.exceptions import BudgetExceeded
+from sklearn_fedpriv.exceptions import BudgetExceeded, ProtocolError
+from sklearn_fedpriv.federation._metric import MetricNoise, metric_noise_for
 from sklearn_fedpriv.federation._query import Query, party_limit
 from sklearn_fedpriv.federation._terms import LOG2_FAILURE, Noise, Terms, noise_for
 from sklearn_fedpriv.secure._protocol import Binding, ServerSide, SumTask
@@ -49,7 +50,7 @@ class Ask:
 
 
 @lru_cache(maxsize=4)  # the parties of one process derive the same
-def sum_task(terms: Terms, ask: Ask) -> tuple[SumTask, Noise]:
+def sum_task(terms: Terms, ask: Ask) -> tuple[SumTask, Noise | MetricNoise]:
     """The secure sum of one release and each party's noise, as every role derives them."""
     query = ask.query
     if query.unit != terms.unit:
@@ -62,17 +63,43 @@ def sum_task(terms: Terms, ask: Ask) -> tuple[SumTask, Noise]:
             f"The sensitivity of a {type(query).__name__} is claimed, not proved: terms that "
             "promise a proof refuse it."
         )
+    if query.discloses and query.discloses not in terms.disclosed:
+        raise BudgetExceeded(
+            f"A {type(query).__name__} tells {query.discloses} without noise, and the terms do not "
+            "say so: refused."
+        )
+    if query.discloses and terms.budget.mechanism != "metric":
+        raise BudgetExceeded(
+            f"A {type(query).__name__} has noise in one slot only, which shares of other parties "
+            "do not fill: it goes with metric noise, made in full by each participant."
+        )
+    if query.participants and not terms.partial:
+        raise BudgetExceeded(
+            f"A {type(query).__name__} asks some of the parties, and the plan counts no "
+            "participations: refused."
+        )
+    strangers = set(query.participants) - set(terms.parties)
+    if strangers or list(query.participants) != sorted(set(query.participants)):
+        raise ProtocolError(
+            f"The participants of a {type(query).__name__} must be distinct parties of the terms, "
+            "sorted."
+        )
     noise = noise_of(terms, query, ask.share)
-    return _task(terms, ask.binding, ask.digest, query.length, query.squared_norm, noise), noise
+    parties = terms.invited(query.participants)
+    task = _task(terms, ask.binding, ask.digest, query.length, query.squared_norm, noise, parties)
+    return task, noise
 
 
-def noise_of(terms: Terms, query: Query, share: Fraction) -> Noise:
+def noise_of(terms: Terms, query: Query, share: Fraction) -> Noise | MetricNoise:
     """Each party's noise for ``query``, of ``share`` of the budget."""
+    squared = query.squared_sensitivity(terms.adjacency)
+    if terms.budget.mechanism == "metric":
+        return metric_noise_for(terms, share, squared, query.n_joint)
     laplace = terms.budget.mechanism == "laplace"
     return noise_for(
         terms,
         share,
-        query.squared_sensitivity(terms.adjacency),
+        squared,
         query.sensitivity(terms.adjacency) if laplace else 0,
         query.sampling_rate,
     )
@@ -87,23 +114,33 @@ def check_sizes(terms: Terms, server: ServerSide) -> None:
     """
     binding = Binding(terms.federation, terms.digest, 0)
     for planned in terms.plan:
-        smallest = planned.smallest or planned.share / planned.count
+        smallest = planned.smallest or planned.share / (planned.participations or planned.count)
         for squared, share in product((1, planned.squared), (planned.share, smallest / 2)):
-            noise = noise_for(terms, share, squared, squared, planned.sampling_rate)
+            noise: Noise | MetricNoise
+            if terms.budget.mechanism == "metric":
+                noise = metric_noise_for(terms, share, 4 * squared, planned.length // planned.count)
+            else:
+                noise = noise_for(terms, share, squared, squared, planned.sampling_rate)
             noise = replace(noise, scale=4 * noise.scale)
-            server.check(_task(terms, binding, b"", planned.length, squared, noise))
+            server.check(_task(terms, binding, b"", planned.length, squared, noise, terms.parties))
 
 
 def _task(
-    terms: Terms, binding: Binding, request: bytes, length: int, squared: int, noise: Noise
+    terms: Terms,
+    binding: Binding,
+    request: bytes,
+    length: int,
+    squared: int,
+    noise: Noise | MetricNoise,
+    parties: tuple[str, ...],
 ) -> SumTask:
-    n = len(terms.parties)
+    n = len(parties)
     bits = LOG2_FAILURE + terms.n_coordinates.bit_length()
     limit = noise.scale * party_limit(terms.unit, squared)
     return SumTask(
         binding=binding,
         request=request,
-        parties=terms.parties,
+        parties=parties,
         max_dropouts=terms.max_dropouts,
         length=length,
         party_limit=limit + noise.tail(1, bits),

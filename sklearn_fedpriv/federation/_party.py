@@ -21,6 +21,7 @@ from threadpoolctl import ThreadpoolController
 from sklearn_fedpriv._wire import digest, from_bytes, to_bytes
 from sklearn_fedpriv.exceptions import FedPrivError, LocalFailure, ProtocolError
 from sklearn_fedpriv.federation._messages import Ask, sum_task
+from sklearn_fedpriv.federation._metric import MetricNoise
 from sklearn_fedpriv.federation._query import Query, Tools
 from sklearn_fedpriv.federation._terms import Noise, Terms
 from sklearn_fedpriv.privacy._ledger import Ledger, LedgerEntry, RunLedger
@@ -114,11 +115,12 @@ class Job:
     side: PartySide
     task: SumTask
     query: Query
-    noise: Noise
+    noise: Noise | MetricNoise
     X: np.ndarray
     y: np.ndarray | None
     seed: bytes | None
     code: Any
+    takes_part: bool
 
 
 def fingerprint(code: Any) -> bytes:
@@ -191,7 +193,11 @@ class PartyRun:
 
     def charge(self, ask: Ask) -> Job:
         """Check one request against the terms, charge it, and hand out the work (G6)."""
-        bound = Binding(self._terms.federation, self._terms.digest, self._next)
+        # A party that was left out of a sum has not heard of that release: numbers only rise.
+        number = self._next
+        if self._terms.partial:
+            number = max(number, ask.binding.release)
+        bound = Binding(self._terms.federation, self._terms.digest, number)
         if ask.binding != bound:
             raise ProtocolError(
                 f"Party {self.name!r} expects release {self._next} of its own terms and refuses "
@@ -200,11 +206,28 @@ class PartyRun:
             )
         task, noise = sum_task(self._terms, ask)
         self._side.check(task)
+        if self.name not in task.parties:
+            raise ProtocolError(
+                f"Party {self.name!r} is not invited to release {number} and answers nothing."
+            )
         query = ask.query
-        self._ledger.commit(type(query).__name__, noise.event, query.length, query.squared_norm)
+        takes_part = query.takes_part(self.name)
+        self._ledger.commit(
+            type(query).__name__, noise.event, query.length, query.squared_norm, takes_part
+        )
         self._task = task
-        self._next += 1
-        return Job(self._side, task, query, noise, self._X, self._y, self._seed, self._code)
+        self._next = number + 1
+        return Job(
+            self._side,
+            task,
+            query,
+            noise,
+            self._X,
+            self._y,
+            self._seed,
+            self._code,
+            takes_part,
+        )
 
     def sent(self, protected: Protected) -> Protected:
         """Remember the answer to the latest request before it leaves (G16)."""
@@ -243,6 +266,8 @@ class PartyRun:
 
 def piece(job: Job, i: int) -> Any:
     """One piece of the local work of an answer; stays in the party."""
+    if not job.takes_part:
+        return None
     return _guarded(job, lambda: job.query.piece(i, job.X, job.y, job.code))
 
 
@@ -255,10 +280,12 @@ def answer(job: Job, pieces: Sequence = ()) -> Protected:
     release = job.task.binding.release
     key = fresh_key() if job.seed is None else derive_key(job.seed, release)
     tools = Tools(Stream(derive_key(key, "local")), job.code, pieces, job.side.name)
-    ticks = _guarded(job, lambda: job.query.ticks(job.X, job.y, tools))
-    noisy = ticks * job.noise.scale + job.noise.draw(
-        job.query.length, Stream(derive_key(key, "noise"))
-    )
+    ticks = np.zeros(job.query.length, dtype=np.int64)
+    if job.takes_part:
+        ticks = _guarded(job, lambda: job.query.ticks(job.X, job.y, tools))
+    noisy = ticks * job.noise.scale
+    if job.takes_part or job.noise.shared:
+        noisy = noisy + job.query.noise(job.noise, ticks, Stream(derive_key(key, "noise")))
     return job.side.protect(job.task, noisy, os.urandom)
 
 

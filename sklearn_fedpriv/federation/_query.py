@@ -69,6 +69,9 @@ class Query(ABC):
 
     An integral query may define ``absolute_bound`` too, its L1 norm; by default that is ``bound``,
     as ``|x| <= x**2`` for whole numbers.
+
+    A query that asks some of the parties names them in ``participants``; the others' data is not
+    looked at (``Job.takes_part``). What its answers tell without noise stands in ``discloses``.
     """
 
     unit: ClassVar[str]
@@ -78,8 +81,32 @@ class Query(ABC):
     sampling_rate: Fraction = Fraction(1)
     # How parties compute at one time, where the user has no say: "threads" or "processes".
     prefer: ClassVar[str | None] = None
+    # What answers tell without noise, in words; it stands in the plan and in the report.
+    discloses: ClassVar[str] = ""
     length: int
     bound: Any
+
+    @property
+    def participants(self) -> tuple[str, ...]:
+        """Names, sorted, of the parties whose data is asked for; empty means all."""
+        return ()
+
+    def takes_part(self, party: str) -> bool:
+        """Whether the data of ``party`` is asked for."""
+        return not self.participants or party in self.participants
+
+    @property
+    def n_joint(self) -> int:
+        """How many of the numbers one draw of metric noise hides together."""
+        return self.length
+
+    def noise(self, noise: Any, ticks: np.ndarray, stream: Stream) -> np.ndarray:
+        """What the party adds to its scaled ticks.
+
+        Only a query whose noise hangs on the answer, which no proof covers, looks at ``ticks``.
+        """
+        drawn: np.ndarray = noise.draw(self.length, stream)
+        return drawn
 
     @property
     def n_pieces(self) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from sklearn_fedpriv.exceptions import FedPrivError
-from sklearn_fedpriv.federation._messages import Ask, sum_task
+from sklearn_fedpriv.federation._messages import Ask, noise_of, sum_task
 from sklearn_fedpriv.federation._party import PartyRun, answer, piece
 from sklearn_fedpriv.federation._query import Query
 from sklearn_fedpriv.federation._terms import Terms, noise_for
@@ -24,6 +24,7 @@ from sklearn_fedpriv.privacy._report import PrivacyReport
 from sklearn_fedpriv.secure._protocol import Binding, ServerSide
 
 _MECHANISMS = {"gaussian": "discrete Gaussian", "laplace": "discrete Laplace"}
+_IN_FULL = "multivariate Laplace noise, in full at every party"
 
 
 class Run:
@@ -85,6 +86,12 @@ class Run:
         """
         return noise_for(self.terms, share, squared, absolute).sd(self.n_parties)
 
+    def noise_sd_of(self, query: Query, share: Fraction) -> float:
+        """The same for one number of the answer to ``query``, in ticks."""
+        noise = noise_of(self.terms, query, share)
+        n_shares = self.n_parties if noise.shared else len(query.participants) or self.n_parties
+        return noise.sd(n_shares)
+
     def release(self, query: Query, share: Fraction) -> np.ndarray:
         """Ask every party, and return the noisy sum in data units.
 
@@ -113,8 +120,11 @@ class Run:
         ask = Ask(Binding(terms.federation, terms.digest, number), query, share)
         task, noise = sum_task(terms, ask)
         self._server.check(task)
-        self._ledger.commit(name, noise.event, query.length, query.squared_norm)
-        jobs = [party.charge(ask) for party in self._parties.values()]
+        # Each party's own ledger counts how often it takes part; here the releases are counted.
+        self._ledger.commit(
+            name, noise.event, query.length, query.squared_norm, takes_part=not terms.partial
+        )
+        jobs = [self._parties[party].charge(ask) for party in task.parties]
 
         pieces = Parallel(n_jobs=self._n_jobs, verbose=self._verbose if query.n_pieces else 0)(
             delayed(piece)(job, i) for job in jobs for i in range(query.n_pieces)
@@ -138,9 +148,11 @@ class Run:
             raise
         self._released[name] = self._released.get(name, 0) + 1
         if self._verbose:
-            spent = f", {self._ledger.part_spent:.0%} spent" if terms.charged.private else ""
+            told = terms.charged.private and not terms.partial
+            spent = f", {self._ledger.part_spent:.0%} spent" if told else ""
+            n_asked = len(query.participants) or self.n_parties
             sys.stdout.write(
-                f"release {number + 1}: {name}, {query.length} numbers of {self.n_parties} "
+                f"release {number + 1}: {name}, {query.length} numbers of {n_asked} "
                 f"parties, {perf_counter() - began:.2f} s{spent}\n"
             )
         return query.lattice.decode(total) / noise.scale
@@ -148,12 +160,20 @@ class Run:
     def report(self, facts_from_rows: Iterable[str] = ()) -> PrivacyReport:
         """The bill: the whole plan, also when fewer releases were made (G13)."""
         terms, budget = self.terms, self.terms.budget
-        facts = tuple(facts_from_rows)
+        facts = (*facts_from_rows, *terms.disclosed)
         proved = terms.charged.private
         m, n = terms.unknown_shares, len(terms.parties)
         alone = n == 1
         shares = "one share" if alone else f"{n} shares, {m} of them enough"
-        mechanism = f"{_MECHANISMS[budget.mechanism]} noise in {shares}"
+        if budget.mechanism == "metric":
+            mechanism = _IN_FULL
+        else:
+            mechanism = f"{_MECHANISMS[budget.mechanism]} noise in {shares}"
+        caps = [planned.participations for planned in terms.plan if planned.participations]
+        if caps and budget.private:
+            each = float(budget.epsilon / caps[0])
+            cost = f", {each:.6g} each" if budget.mechanism == "metric" else ""
+            mechanism += f"; a party takes part at most {caps[0]} times{cost}"
         if terms.sampled:
             step = terms.plan[0]
             mechanism += (

@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import product
 from math import ceil, inf, isqrt
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import gmpy2
 import numpy as np
@@ -146,6 +146,28 @@ class Terms:
         )
 
     @property
+    def partial(self) -> bool:
+        """Whether some releases may leave out some parties' data."""
+        return any(planned.participations for planned in self.plan)
+
+    @property
+    def disclosed(self) -> tuple[str, ...]:
+        """What the plan's releases tell without noise."""
+        return tuple(planned.discloses for planned in self.plan if planned.discloses)
+
+    def invited(self, participants: tuple[str, ...]) -> tuple[str, ...]:
+        """Who is in the sum of a release that asks for these parties' data; empty means all.
+
+        Noise in shares is made by all parties, so all are in the sum. Metric noise is made in full
+        by each participant; the others are in the sum only where the protocol needs them.
+        """
+        few = 1 < len(participants) < len(self.parties)
+        if few and self.budget.mechanism == "metric" and self.max_dropouts == 0:
+            if self.secure_sum.takes_subsets:
+                return participants
+        return self.parties
+
+    @property
     def unknown_shares(self) -> int:
         """How many shares alone carry the guarantee (G9).
 
@@ -160,7 +182,7 @@ class Terms:
         if self.calibration == "published" or not self.budget.private:
             return inf
         hidden = self.secure_sum.hides_parties and not self.secure_sum.insecure
-        if hidden or len(self.parties) == 1:
+        if hidden or len(self.parties) == 1 or self.budget.mechanism == "metric":
             return float(self.budget.epsilon)
         if self.budget.mechanism == "laplace":
             return float(self.budget.epsilon) if m == 1 else inf
@@ -193,6 +215,7 @@ class Noise:
     share: Fraction
     polya: int
     event: Event
+    shared: ClassVar[bool] = True  # part of everybody's, so that it is added by all (G9)
 
     def draw(self, length: int, stream: Stream) -> np.ndarray:
         """One party's share, int64 of shape (length,), modulo 2^64 like the words (G12)."""

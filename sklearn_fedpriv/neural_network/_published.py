@@ -46,7 +46,7 @@ class NoisyEpochs(PartyQuery):
         Chance of each row to be in the sample of a step.
     n_epochs : int
         Of ``1 / rate`` steps each.
-    noise : float
+    step_noise : float
         Standard deviation of a step's noise in one number, after the division. A party takes it
         from the server, since no credit is given for it.
     """
@@ -58,7 +58,7 @@ class NoisyEpochs(PartyQuery):
     clip_norm: float
     rate: Fraction
     n_epochs: int
-    noise: float
+    step_noise: float
 
     bound = LONGEST
     lattice = Lattice(_TICK)
@@ -83,7 +83,7 @@ class NoisyEpochs(PartyQuery):
                 return None
             seed = int(stream.uint64(1)[0])
             total = code.gradient_sum(weights, X[sample], y[sample], self.clip_norm, seed)
-            return (total + self.noise * normal_noise(stream, self.length)) / len(sample)
+            return (total + self.step_noise * normal_noise(stream, self.length)) / len(sample)
 
         change: np.ndarray = code.descend(
             self.weights, gradient, self.n_epochs * steps_of(self.rate)

@@ -22,7 +22,7 @@ from sklearn_fedpriv.privacy._events import (
 )
 from sklearn_fedpriv.privacy._sampling import sampled_multiplier
 
-MECHANISMS = ("gaussian", "laplace")
+MECHANISMS = ("gaussian", "laplace", "metric")
 
 
 @record
@@ -35,8 +35,9 @@ class Budget:
     epsilon : Fraction or inf
         Infinity buys releases without noise.
     delta : Fraction
-        Zero for ``"laplace"``, which is pure.
-    mechanism : {"gaussian", "laplace"}
+        Zero for ``"laplace"`` and ``"metric"``, which are pure.
+    mechanism : {"gaussian", "laplace", "metric"}
+        Metric noise is made by each party in full (G17); the others are made in shares.
     """
 
     epsilon: Fraction | float
@@ -57,15 +58,15 @@ class Budget:
         return self.epsilon != inf
 
     def total(self, n_coordinates: int) -> Exact:
-        """What the releases may add up to: ``mu^2`` for Gaussian noise, epsilon for Laplace."""
-        if self.mechanism == "laplace":
+        """What the releases may add up to: ``mu^2`` for Gaussian noise, else epsilon."""
+        if self.mechanism != "gaussian":
             return self.epsilon
         return gaussian_budget(self.epsilon, self.delta, n_coordinates)
 
 
 def budget(epsilon: float, delta: float, mechanism: str = "gaussian") -> Budget:
     """The budget with exactly the decimal numbers that the user wrote."""
-    spent_delta = Fraction(0) if mechanism == "laplace" else exact(delta)
+    spent_delta = exact(delta) if mechanism == "gaussian" else Fraction(0)
     assert isinstance(spent_delta, Fraction)
     return Budget(exact(epsilon), spent_delta, mechanism)
 
@@ -82,8 +83,9 @@ class PlannedRelease:
     count : int
         At most so many releases.
     share : Fraction
-        Of the budget, at most so much for all of them: of ``mu^2`` for Gaussian noise, of epsilon
-        for Laplace noise. How it is split among them may depend on what was released before.
+        Of the budget, at most so much for all of them that one party takes part in: of ``mu^2``
+        for Gaussian noise, else of epsilon. How it is split among them may depend on what was
+        released before.
     length : int
         At most so many released numbers in all of them.
     squared : int
@@ -95,6 +97,12 @@ class PlannedRelease:
     smallest : Fraction or None
         No release is to take less, as its noise would be larger; it sizes the words likewise.
         ``None`` is an even split of ``share``.
+    participations : int, default=0
+        At most so many of the releases hold data of one and the same party; 0 means that all hold
+        every party's (G2).
+    discloses : str, default=""
+        What these releases tell without noise, in words; the guarantee holds between data sets
+        that agree on it.
     """
 
     query: str
@@ -104,8 +112,12 @@ class PlannedRelease:
     squared: int = 1
     sampling_rate: Fraction = Fraction(1)
     smallest: Fraction | None = None
+    participations: int = 0
+    discloses: str = ""
 
     def __post_init__(self) -> None:
+        if not 0 <= self.participations <= self.count:
+            raise ValueError(f"participations must be in [0, count]; got {self.participations}.")
         if not 0 < self.sampling_rate <= 1:
             raise ValueError(f"A plan's sampling_rate must be in (0, 1]; got {self.sampling_rate}.")
         if min(self.count, self.length, self.squared) < 1 or not 0 < self.share <= 1:
@@ -171,6 +183,9 @@ class RunLedger:
             for planned in plan
         }
         self._squared = {planned.query: planned.squared for planned in plan}
+        self._parts = {
+            planned.query: planned.participations for planned in plan if planned.participations
+        }
         self._kind = GaussianEvent if budget.mechanism == "gaussian" else PureEvent
 
     @property
@@ -202,17 +217,26 @@ class RunLedger:
             )
         return Fraction(1, planned.count)
 
-    def check(self, query: str, event: Event, length: int, squared: int) -> None:
+    def check(
+        self, query: str, event: Event, length: int, squared: int, takes_part: bool = True
+    ) -> None:
         """Raise ``BudgetExceeded`` if the release is outside the plan; spend nothing.
 
-        ``length`` and ``squared`` are the query's length and squared bound in ticks.
+        ``length`` and ``squared`` are the query's length and squared bound in ticks. A release that
+        its owner takes no part in, by a plan with participations, costs nothing.
         """
         if query not in self._left:
             raise BudgetExceeded(f"The plan that {self.owner} agreed to has no {query}.")
         count, share, numbers = self._left[query]
-        cost = self._cost(event)
+        takes_part = takes_part or query not in self._parts
+        cost = self._cost(event) if takes_part else Fraction(0)
         if count < 1:
             raise BudgetExceeded(f"The plan lets {self.owner} release no further {query}.")
+        if takes_part and self._parts.get(query, 1) < 1:
+            raise BudgetExceeded(
+                f"The plan lets {self.owner} take part in no further {query}: the noise was made "
+                "for as often as it has."
+            )
         if cost > share or cost + self.spent > self.total:
             raise BudgetExceeded(
                 f"The plan leaves {self.owner} {_share(share, self.total)} of the fit's budget for "
@@ -229,11 +253,16 @@ class RunLedger:
                 "were asked for."
             )
 
-    def commit(self, query: str, event: Event, length: int, squared: int) -> None:
+    def commit(
+        self, query: str, event: Event, length: int, squared: int, takes_part: bool = True
+    ) -> None:
         """Spend, after the same check."""
-        self.check(query, event, length, squared)
+        self.check(query, event, length, squared, takes_part)
         count, share, numbers = self._left[query]
-        cost = self._cost(event)
+        takes_part = takes_part or query not in self._parts
+        cost = self._cost(event) if takes_part else Fraction(0)
+        if takes_part and query in self._parts:
+            self._parts[query] -= 1
         self._left[query] = (count - 1, _minus(share, cost), numbers - length)
         self.spent = self.spent + cost
 

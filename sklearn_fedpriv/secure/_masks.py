@@ -91,6 +91,7 @@ class MaskedSum(SecureSum):
 
     label: ClassVar[str] = "masks"
     hides_parties: ClassVar[bool] = True
+    takes_subsets: ClassVar[bool] = True
 
     def check(self, n_parties: int, min_honest: int, max_dropouts: int) -> None:
         """Raise ``ValueError`` if no graph of masks serves such a federation (G15)."""

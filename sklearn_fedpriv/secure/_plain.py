@@ -33,6 +33,7 @@ class PlainSum(SecureSum):
 
     label: ClassVar[str] = "plain"
     hides_parties: ClassVar[bool] = False
+    takes_subsets: ClassVar[bool] = True
 
     def describe(self, n_parties: int, max_dropouts: int) -> str:
         return "plain sums: it sees each party's noisy answer"

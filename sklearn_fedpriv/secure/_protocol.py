@@ -159,6 +159,8 @@ class SecureSum(ABC):
 
     label: ClassVar[str]
     hides_parties: ClassVar[bool]
+    # Whether a sum of some of the parties, at least two, can be opened without the others.
+    takes_subsets: ClassVar[bool] = False
 
     @property
     def insecure(self) -> bool:

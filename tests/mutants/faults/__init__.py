@@ -6,6 +6,7 @@ A fault replaces one piece of text, which must occur exactly once in its file. T
 """
 
 from tests.mutants.faults import (
+    cluster,
     federation,
     model_selection,
     neural_network,
@@ -26,4 +27,5 @@ FAULTS = [
     *svm.FAULTS,
     *model_selection.FAULTS,
     *neural_network.FAULTS,
+    *cluster.FAULTS,
 ]

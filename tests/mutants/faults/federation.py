@@ -51,8 +51,8 @@ FAULTS = [
     Fault(
         "G5-no-noise",
         PARTY,
-        "noisy = ticks * job.noise.scale + job.noise.draw(",
-        "noisy = ticks * job.noise.scale + 0 * job.noise.draw(",
+        "noisy = noisy + job.query.noise(job.noise",
+        "noisy = noisy + 0 * job.query.noise(job.noise",
         (PREDICTED,),
     ),
     Fault(
@@ -74,8 +74,8 @@ FAULTS = [
     Fault(
         "G5-answer-not-scaled",
         PARTY,
-        "noisy = ticks * job.noise.scale + job.noise.draw(",
-        "noisy = ticks + job.noise.draw(",
+        "noisy = ticks * job.noise.scale",
+        "noisy = ticks",
         (SPREAD,),
     ),
     Fault(
@@ -181,8 +181,8 @@ FAULTS = [
     Fault(
         "G6-charged-one-by-one-while-others-answer",
         RUN,
-        "jobs = [party.charge(ask) for party in self._parties.values()]",
-        "jobs = (party.charge(ask) for party in self._parties.values())",
+        "jobs = [self._parties[party].charge(ask) for party in task.parties]",
+        "jobs = (self._parties[party].charge(ask) for party in task.parties)",
         (f"{T_RUN}::test_parties_charge_before_any_of_them_answers",),
     ),
     Fault(
@@ -404,7 +404,7 @@ FAULTS = [
     Fault(
         "G2-servers-own-line-under-plain-sums",
         TERMS,
-        "if hidden or len(self.parties) == 1:",
+        'if hidden or len(self.parties) == 1 or self.budget.mechanism == "metric":',
         "if True:",
         (f"{T_RUN}::test_the_servers_own_line_under_plain_sums_is_that_of_one_share",),
     ),

@@ -205,8 +205,8 @@ FAULTS = [
     Fault(
         "G12-the-smallest-share-is-not-looked-at",
         MESSAGES,
-        "smallest = planned.smallest or planned.share / planned.count",
-        "smallest = planned.share / planned.count",
+        "smallest = planned.smallest or planned.share / (",
+        "smallest = planned.share / (",
         (f"{T_SVC}::test_noise_that_no_word_holds_is_refused_before_anything_is_charged",),
     ),
     Fault(

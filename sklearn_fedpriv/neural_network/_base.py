@@ -138,7 +138,7 @@ class FederatedNet(FederatedMixin):
         schedule, n_rounds = as_schedule(self.noise_schedule), int(self.n_rounds)
         if not isinstance(schedule, AdaptiveRounds) or public or n_rounds == 1:
             return Shares(schedule, n_rounds, Fraction(1)), None
-        part = Fraction(schedule.loss_share).limit_denominator(1000)
+        part = Fraction(exact(schedule.loss_share))
         constant = AdaptiveRounds(schedule.discount, patience=schedule.patience)
         return Shares(schedule, n_rounds, 1 - part), Shares(constant, n_rounds, part)
 

@@ -1,5 +1,6 @@
 """``AdaptiveRounds``: cut short by a public loss, or by one that the parties release."""
 
+from fractions import Fraction
 from math import inf
 
 import numpy as np
@@ -140,3 +141,14 @@ def test_levels_are_whole_and_bounded():
     levels = in_levels(losses)
     assert levels.dtype == np.int64
     assert levels.tolist() == [0, 0, 1, LEVELS // 8, LEVELS, LEVELS, 0, LEVELS]
+
+
+@pytest.mark.parametrize("loss_share", [1e-9, 0.0004, 0.3, 0.9996])
+def test_losses_get_exactly_their_share(loss_share):
+    schedule = AdaptiveRounds(0.8, loss_share=loss_share)
+    net = FederatedDPNeuralNetClassifier(
+        None, sampling_rate=1.0, n_rounds=5, noise_schedule=schedule
+    )
+    rounds, losses = net._shares(public=False)
+    assert sum(losses.planned()) == Fraction(str(loss_share))
+    assert sum(rounds.planned()) == 1 - sum(losses.planned())

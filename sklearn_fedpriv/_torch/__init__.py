@@ -36,7 +36,7 @@ from sklearn_fedpriv._torch._net import (
     parameter_shapes,
     set_flat,
 )
-from sklearn_fedpriv._torch._synthetic import synthetic_rows, token_limit
+from sklearn_fedpriv._torch._synthetic import rows_read, synthetic_rows, token_limit
 
 __all__ = [
     "LocalNet",
@@ -52,6 +52,7 @@ __all__ = [
     "output_shape",
     "parameter_names",
     "parameter_shapes",
+    "rows_read",
     "set_flat",
     "sum_error",
     "synthetic_rows",

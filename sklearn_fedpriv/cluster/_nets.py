@@ -7,7 +7,6 @@ import numpy as np
 
 from sklearn_fedpriv import _torch
 from sklearn_fedpriv._torch._losses import LossNet
-from sklearn_fedpriv.neural_network._code import what_is_read
 from sklearn_fedpriv.neural_network._queries import NetRows
 from sklearn_fedpriv.neural_network._settings import check_settings
 from sklearn_fedpriv.privacy._randomness import derive_key
@@ -63,7 +62,7 @@ def build_trainer(
         )
     trainer = LossNet(built, row_shape, by_rows=False)
     double = str(next(built.module_.parameters()).dtype) == "torch.float64"
-    _, whole = what_is_read(built, row_shape)
+    _, whole = _torch.rows_read(built.module_, row_shape)
     rows = NetRows(classes, whole, double, shape == (1,))
     return trainer, _torch.get_flat(built.module_), rows
 

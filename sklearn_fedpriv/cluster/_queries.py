@@ -15,7 +15,7 @@ import numpy as np
 
 from sklearn_fedpriv._wire import record
 from sklearn_fedpriv.cluster._linear import LinearModel
-from sklearn_fedpriv.federation._query import Query, Tools
+from sklearn_fedpriv.federation._query import Query, Tools, batches_of
 from sklearn_fedpriv.privacy._clip import clip_integer_rows, clip_rows
 from sklearn_fedpriv.privacy._randomness import Stream
 
@@ -210,17 +210,6 @@ class PublishedUpdate(OpenClusterUpdate):
             return np.zeros(self.length, dtype=np.int64)
         own = type(noise)(noise.rate * self.ticks_of_norm / length, noise.dimension, noise.event)
         return super().noise(own, ticks, stream)
-
-
-def batches_of(n_rows: int, n_epochs: int, batch_size: int, stream: Stream) -> list[np.ndarray]:
-    """Indices of the rows of each step, in a fresh secret order each epoch."""
-    if not batch_size or batch_size >= n_rows:
-        return [np.arange(n_rows)] * n_epochs
-    batches = []
-    for _ in range(n_epochs):
-        order = np.argsort(stream.uint64(n_rows), kind="stable")
-        batches += [order[start : start + batch_size] for start in range(0, n_rows, batch_size)]
-    return batches
 
 
 def best_hypothesis(trainer: Any, hypotheses: np.ndarray, X: np.ndarray, y: np.ndarray) -> int:

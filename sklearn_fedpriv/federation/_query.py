@@ -215,3 +215,14 @@ class PartyQuery(Query):
     def ticks(self, X: np.ndarray, y: np.ndarray | None, tools: Tools | None) -> np.ndarray:
         vector: np.ndarray = self._bounded_ticks(self.local(X, y, tools)[None, :])[0]
         return vector
+
+
+def batches_of(n_rows: int, n_epochs: int, batch_size: int, stream: Stream) -> list[np.ndarray]:
+    """Indices of the rows of each step, in a fresh secret order each epoch."""
+    if not batch_size or batch_size >= n_rows:
+        return [np.arange(n_rows)] * n_epochs
+    batches = []
+    for _ in range(n_epochs):
+        order = np.argsort(stream.uint64(n_rows), kind="stable")
+        batches += [order[start : start + batch_size] for start in range(0, n_rows, batch_size)]
+    return batches

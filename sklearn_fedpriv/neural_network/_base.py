@@ -200,14 +200,14 @@ class FederatedNet(FederatedMixin):
     ) -> None:
         """Build, check, charge, train; sets ``net_``, ``n_rounds_`` and ``privacy_``."""
         from sklearn_fedpriv import _torch
-        from sklearn_fedpriv.neural_network._code import PartyNet, what_is_read
+        from sklearn_fedpriv.neural_network._code import PartyNet
 
         row_shape = tuple(federation.rows[0][0].shape[1:])
         seed = seed_key(self.random_state) or fresh_key()
         net, output = self._build(row_shape, len(classes) or None, seed)
         with _torch.one_thread():
             double = str(next(net.module_.parameters()).dtype) == "torch.float64"
-            tokens, whole = what_is_read(net, row_shape)
+            tokens, whole = _torch.rows_read(net.module_, row_shape)
             rows = NetRows(classes, whole, double, output == (1,))
             code = PartyNet(net, row_shape, rows, by_rows=self.unit == "record")
             if self.unit == "record":

@@ -7,7 +7,6 @@ budget for nothing (G6).
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from copy import deepcopy
 from math import prod
 from types import FunctionType
 from typing import Any
@@ -21,6 +20,7 @@ from sklearn_fedpriv._torch import (
     example_losses,
     get_flat,
     one_thread,
+    rows_read,
 )
 from sklearn_fedpriv._torch._gradients import as_rows
 from sklearn_fedpriv._torch._independence import refuse_mixing_layers
@@ -29,7 +29,6 @@ from sklearn_fedpriv._torch._local import _randomness
 from sklearn_fedpriv._torch._net import copy_net, device_of, seeded, trainable
 from sklearn_fedpriv._wire import digest
 from sklearn_fedpriv.federation._fingerprint import fingerprint_of
-from sklearn_fedpriv.neural_network._entrance import embedding_sizes
 from sklearn_fedpriv.neural_network._published import normal_noise
 from sklearn_fedpriv.neural_network._queries import NetRows
 from sklearn_fedpriv.privacy._randomness import Stream
@@ -61,7 +60,7 @@ class PartyNet(LocalNet):
         self, net: Any, row_shape: tuple[int, ...], rows: NetRows, *, by_rows: bool
     ) -> None:
         refuse_mixing_layers(net.module_)  # in its own words
-        tokens, _ = what_is_read(net, row_shape)
+        tokens, _ = rows_read(net.module_, row_shape)
         X, y = made_up_rows(row_shape, rows, tokens)
         both = f"{type(net.module_).__name__} with {type(net.criterion_).__name__}"
         like = trainable(net.module_)[0][1]
@@ -85,33 +84,6 @@ class PartyNet(LocalNet):
             else:
                 self.train(weights, X, y, [np.arange(_BATCH), np.arange(1)], 0)
             self.losses(weights, X, y)
-
-
-def what_is_read(net: Any, row_shape: tuple[int, ...]) -> tuple[int | None, bool]:
-    """What rows the net reads, by trying: made-up tokens are below a number, or real numbers do.
-
-    A net with an embedding may read real numbers all the same, and make one column of many an
-    index. It is sent whole numbers only if it runs on nothing else.
-
-    Returns
-    -------
-    tokens : int or None
-    whole : bool
-        Whether rows have to be of an integer type.
-    """
-    sizes = embedding_sizes(net.module_)
-    if not sizes:
-        return None, False
-    module, like = deepcopy(net.module_).eval(), trainable(net.module_)[0][1]
-    for tokens, whole in ((None, False), (sizes[0], False)):
-        X, _ = made_up_rows(row_shape, NetRows((), whole, False, False), tokens)
-        try:
-            with one_thread(), _randomness, seeded(0, device_of(module)):
-                module(as_rows(like, X[:_BATCH]))
-        except Exception:  # whatever it says of rows of the wrong kind
-            continue
-        return tokens, whole
-    return sizes[0], True
 
 
 def code_of(net: Any) -> bytes:

@@ -10,7 +10,14 @@ import numpy as np
 from sklearn_fedpriv._wire import record
 from sklearn_fedpriv.exceptions import LocalFailure
 from sklearn_fedpriv.federation._public_facts import known_codes
-from sklearn_fedpriv.federation._query import PartyQuery, Query, RowQuery, Tools, poisson_sample
+from sklearn_fedpriv.federation._query import (
+    PartyQuery,
+    Query,
+    RowQuery,
+    Tools,
+    batches_of,
+    poisson_sample,
+)
 
 # Float errors of a sum, as a part of the clip norm: the noise covers so much (G8). How many rows
 # that allows depends on the net, and a party with more of them is refused at the entrance.
@@ -134,13 +141,7 @@ class LocalUpdate(PartyQuery):
     def local(self, X: np.ndarray, y: Any, tools: Tools | None) -> np.ndarray:
         """Train on the rows in a fresh order each epoch."""
         assert tools is not None
-        batches = []
-        for _ in range(self.n_epochs):
-            order = np.argsort(tools.stream.uint64(len(X)), kind="stable")
-            batches += [
-                order[start : start + self.batch_size]
-                for start in range(0, len(X), self.batch_size)
-            ]
+        batches = batches_of(len(X), self.n_epochs, self.batch_size, tools.stream)
         seed = int(tools.stream.uint64(1)[0])
         change: np.ndarray = tools.code.train(self.weights, X, y, batches, seed)
         return change

@@ -14,11 +14,10 @@ from sklearn_fedpriv.cluster._queries import (
     ClusterUpdate,
     OpenClusterUpdate,
     PublishedUpdate,
-    batches_of,
     best_hypothesis,
 )
 from sklearn_fedpriv.federation._metric import MetricNoise
-from sklearn_fedpriv.federation._query import Tools
+from sklearn_fedpriv.federation._query import Tools, batches_of
 from sklearn_fedpriv.privacy._events import PureEvent
 from sklearn_fedpriv.privacy._randomness import Stream, seed_key
 

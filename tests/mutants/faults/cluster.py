@@ -2,6 +2,7 @@
 
 from tests.mutants.faults.fault import Fault
 
+QUERY = "sklearn_fedpriv/federation/_query.py"
 QUERIES = "sklearn_fedpriv/cluster/_queries.py"
 PLANNING = "sklearn_fedpriv/cluster/_planning.py"
 TRAINING = "sklearn_fedpriv/cluster/_training.py"
@@ -88,7 +89,7 @@ FAULTS = [
     Fault("G4-published-passes-for-proved", QUERIES, "    proved = False\n", "", (T_CLUSTER,)),
     Fault(
         "G24-batches-in-order",
-        QUERIES,
+        QUERY,
         'order = np.argsort(stream.uint64(n_rows), kind="stable")',
         "order = np.arange(n_rows)",
         (T_QUERIES,),
